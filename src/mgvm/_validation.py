@@ -1,0 +1,211 @@
+"""The only place that checks what a user hands in.
+
+Every function returns a clean NumPy value or raises one error that names the value, the cause and the cure.
+"""
+
+from __future__ import annotations
+
+import operator
+import warnings
+from collections.abc import Iterable
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+FloatArray = NDArray[np.float64]
+ComplexArray = NDArray[np.complex128]
+
+# Two full turns: unwrapped radians rarely go further, degrees nearly always do.
+_DEGREES_ABOVE = 4.0 * np.pi
+_DEGREES_UP_TO = 720.0
+
+
+class DegreesWarning(UserWarning):
+    """Angles were expected in radians and look like degrees."""
+
+
+def _first(bad: NDArray[np.bool_], values: NDArray[Any]) -> str:
+    """The first offending value and where it stands, as text for a message."""
+    index = tuple(int(i) for i in np.argwhere(bad)[0])
+    where = f" at index {index[0] if len(index) == 1 else index}" if index else ""
+    return f"{values[index]!s}{where}"
+
+
+def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
+    kind = "complex" if dtype is complex else "real"
+    try:
+        array = np.asarray(value)
+        if array.dtype.kind in "USO" and array.size:
+            # pandas hands over object columns of numbers; text is refused even where it spells a number.
+            if any(isinstance(item, (str, bytes)) for item in array.ravel()):
+                raise TypeError
+            array = np.array([float("nan") if item is None else item for item in array.ravel()], dtype=dtype).reshape(
+                array.shape
+            )
+        if array.dtype.kind == "M" or array.dtype.kind == "m":
+            raise TypeError
+        if dtype is float and array.dtype.kind == "c":
+            raise TypeError
+        return array.astype(dtype, copy=False)
+    except (TypeError, ValueError):
+        raise TypeError(
+            f"{name} must be {kind} numbers, got {_describe(value)}; convert it to a {kind} array first"
+        ) from None
+
+
+def _describe(value: Any) -> str:
+    text = repr(value)
+    return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
+
+
+def real(value: ArrayLike, name: str) -> FloatArray:
+    """Real numbers, NaN and infinities allowed."""
+    return _number_array(value, name, float)
+
+
+def finite(value: ArrayLike, name: str) -> FloatArray:
+    """Finite real numbers."""
+    array = real(value, name)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        raise ValueError(f"{name} must be finite, got {_first(bad, array)}; remove or repair it first")
+    return array
+
+
+def finite_complex(value: ArrayLike, name: str) -> ComplexArray:
+    """Finite complex numbers."""
+    array = _number_array(value, name, complex)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        raise ValueError(f"{name} must be finite, got {_first(bad, array)}; remove or repair it first")
+    return array
+
+
+def non_negative(value: ArrayLike, name: str) -> FloatArray:
+    """Finite real numbers, none below zero."""
+    array = finite(value, name)
+    if (array < 0).any():
+        raise ValueError(f"{name} must be >= 0, got {_first(array < 0, array)}")
+    return array
+
+
+def positive(value: ArrayLike, name: str) -> FloatArray:
+    """Finite real numbers above zero."""
+    array = finite(value, name)
+    if (array <= 0).any():
+        raise ValueError(f"{name} must be > 0, got {_first(array <= 0, array)}")
+    return array
+
+
+def fraction(value: ArrayLike, name: str) -> FloatArray:
+    """Numbers strictly between 0 and 1."""
+    array = finite(value, name)
+    bad = (array <= 0) | (array >= 1)
+    if bad.any():
+        raise ValueError(f"{name} must lie strictly between 0 and 1, got {_first(bad, array)}")
+    return array
+
+
+def angles(value: ArrayLike, name: str = "angles") -> FloatArray:
+    """Angles in radians: any finite real number."""
+    array = real(value, name)
+    bad = ~np.isfinite(array)
+    if bad.any():
+        raise ValueError(
+            f"{name} must be finite radians, got {_first(bad, array)}; drop or impute missing angles first"
+        )
+    return array
+
+
+def angle_data(value: ArrayLike, name: str = "data") -> FloatArray:
+    """Observed angles: finite, at least one, with a warning where they look like degrees."""
+    array = angles(value, name)
+    if array.size == 0:
+        raise ValueError(f"{name} is empty, shape {array.shape}; at least one angle is needed")
+    largest = float(np.abs(array).max())
+    if _DEGREES_ABOVE < largest <= _DEGREES_UP_TO:
+        warnings.warn(
+            f"{name} reaches {largest:g}, more than two turns in radians: it looks like degrees. "
+            "If so, convert it with mgvm.angles.from_degrees (or from_hours, from_compass)",
+            DegreesWarning,
+            stacklevel=3,
+        )
+    return array
+
+
+def weights(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weights") -> FloatArray:
+    """Non-negative weights of the given shape, ones when None; not all zero."""
+    if value is None:
+        return np.ones(shape)
+    array = non_negative(value, name)
+    if array.shape != shape:
+        raise ValueError(f"{name} must have the shape of the data, {shape}, got {array.shape}")
+    if not array.any():
+        raise ValueError(f"{name} are all zero; at least one must be positive")
+    return array
+
+
+def broadcast(**arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
+    """The named arrays broadcast against each other."""
+    try:
+        return tuple(np.broadcast_arrays(*arrays.values()))
+    except ValueError:
+        shapes = ", ".join(f"{name} {array.shape}" for name, array in arrays.items())
+        raise ValueError(f"shapes do not broadcast: {shapes}; give equal sizes or add axes of length 1") from None
+
+
+def covariance(value: ArrayLike, dimension: int, name: str = "cov") -> FloatArray:
+    """Symmetric positive definite matrices (..., dimension, dimension)."""
+    array = finite(value, name)
+    if array.shape[-2:] != (dimension, dimension):
+        raise ValueError(f"{name} must have shape (..., {dimension}, {dimension}), got {array.shape}")
+    scale = np.abs(array).max(axis=(-2, -1), initial=0.0, keepdims=True)
+    if (np.abs(array - np.swapaxes(array, -1, -2)) > 1e-12 * scale).any():
+        raise ValueError(f"{name} must be symmetric; symmetrise it as (C + C.T) / 2 if the difference is rounding")
+    array = 0.5 * (array + np.swapaxes(array, -1, -2))
+    try:
+        np.linalg.cholesky(array)
+    except np.linalg.LinAlgError:
+        smallest = float(np.linalg.eigvalsh(array)[..., 0].min())
+        raise ValueError(
+            f"{name} must be positive definite, its smallest eigenvalue is {smallest:g}; "
+            "add a small multiple of the identity if it is only nearly singular"
+        ) from None
+    return array
+
+
+def integer(value: Any, name: str, minimum: int | None = None) -> int:
+    """A whole number, at least `minimum`."""
+    try:
+        number = operator.index(value)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, got {_describe(value)}") from None
+    if minimum is not None and number < minimum:
+        raise ValueError(f"{name} must be >= {minimum}, got {number}")
+    return number
+
+
+def shape(value: int | Iterable[int], name: str = "shape") -> tuple[int, ...]:
+    """A tuple of sizes; a bare integer is one axis."""
+    sizes = (value,) if isinstance(value, (int, np.integer)) else value
+    try:
+        return tuple(integer(size, name, minimum=0) for size in sizes)
+    except TypeError:
+        raise TypeError(f"{name} must be an integer or a tuple of integers, got {_describe(value)}") from None
+
+
+def choice(value: Any, name: str, allowed: Iterable[str]) -> str:
+    """One of the allowed words."""
+    options = list(allowed)
+    if value not in options:
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}")
+    return str(value)
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """A NumPy generator from None (fresh), a seed, or a generator (used as it is)."""
+    try:
+        return np.random.default_rng(rng)
+    except (TypeError, ValueError):
+        raise TypeError(f"rng must be None, a seed or a numpy.random.Generator, got {_describe(rng)}") from None
