@@ -1,0 +1,94 @@
+"""Distribution function and its inverse, from the masses of a law's panels."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.circle import _panels, _roots
+
+if TYPE_CHECKING:
+    from mgvm.circle.law import CircleLaw
+
+_BLOCK = 1 << 16
+_TURN = 2.0 * np.pi
+
+
+class _Cumulative:
+    """Mass from the first edge of each law's panels, for a flat batch of laws."""
+
+    def __init__(self, laws: CircleLaw):
+        self.laws = laws
+        self.edges = laws._panels()
+        nodes, weights = _panels.nodes_and_weights(self.edges)
+        mass = (weights * laws[:, None, None].pdf(nodes)).sum(axis=-1)
+        self.total = mass.sum(axis=-1, keepdims=True)
+        zero = np.zeros(mass.shape[:-1] + (1,))
+        self.at_edges = np.concatenate([zero, np.cumsum(mass, axis=-1)], axis=-1) / self.total
+        self.at_edges[:, -1] = 1.0
+        # F starts at -π, the panels anywhere: what lies between is taken off.
+        self.origin = self.mass_to(np.arange(laws._size), np.full(laws._size, -np.pi))
+
+    def within(self, row: np.ndarray, panel: np.ndarray, x: FloatArray) -> FloatArray:
+        """Mass from the first edge to x, which lies in the given panel of the law at `row`."""
+        nodes, weights = _panels.nodes_and_weights(np.stack([self.edges[row, panel], x], axis=-1))
+        partial = (weights * self.laws[row][:, None, None].pdf(nodes)).sum(axis=(-2, -1))
+        return self.at_edges[row, panel] + partial / self.total[row, 0]
+
+    def mass_to(self, row: np.ndarray, x: FloatArray) -> FloatArray:
+        """Mass from the first edge to x, one more for each turn between."""
+        turns = np.floor((x - self.edges[row, 0]) / _TURN)
+        x = np.clip(x - turns * _TURN, self.edges[row, 0], self.edges[row, -1])
+        return turns + self.within(row, _panel_of(self.edges[row], x), x)
+
+    def angle_at(self, row: np.ndarray, p: FloatArray) -> FloatArray:
+        """The x with mass p to its left, measured from -π."""
+        target = p + self.origin[row]
+        turns = np.floor(target)
+        target = target - turns
+        panel = _panel_of(self.at_edges[row], target)
+        lower, upper = self.edges[row, panel], self.edges[row, panel + 1]
+        left, right = self.at_edges[row, panel], self.at_edges[row, panel + 1]
+        share = np.where(right > left, (target - left) / np.where(right > left, right - left, 1.0), 0.5)
+
+        def evaluate(index: np.ndarray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            here = row[index]
+            return self.within(here, panel[index], x) - target[index], self.laws[here].pdf(x)
+
+        x = _roots.increasing_roots(evaluate, lower, upper, lower + share * (upper - lower))
+        return x + turns * _TURN
+
+
+def _panel_of(edges: FloatArray, value: FloatArray) -> np.ndarray:
+    """Index of the panel that holds each value; rows of edges may end in repeats."""
+    inside = (edges[:, 1:-1] <= value[:, None]).sum(axis=-1)
+    return np.minimum(inside, edges.shape[-1] - 2)
+
+
+def _apply(law: CircleLaw, method: str, x: FloatArray, name: str) -> FloatArray:
+    """Broadcast x against the batch and run a method of _Cumulative over blocks of the pairs."""
+    position: Any = np.arange(law._size).reshape(law.batch_shape)
+    points, rows = check.broadcast(**{name: x, "the batch": position})
+    points, rows, shape = points.ravel(), rows.ravel(), points.shape
+    order = np.argsort(rows, kind="stable")
+    laws, out = law._flat(), np.empty(points.size)
+    for begin in range(0, points.size, _BLOCK):
+        pairs = order[begin : begin + _BLOCK]
+        used, local = np.unique(rows[pairs], return_inverse=True)
+        table = _Cumulative(laws[used])
+        values = getattr(table, method)(local, points[pairs])
+        out[pairs] = values - (table.origin[local] if method == "mass_to" else 0.0)
+    return out.reshape(shape)[()]
+
+
+def cdf(law: CircleLaw, x: FloatArray) -> FloatArray:
+    """F(x) = ∫_{-π}^{x} p, continued past a turn."""
+    return _apply(law, "mass_to", x, "x")
+
+
+def icdf(law: CircleLaw, p: FloatArray) -> FloatArray:
+    """Inverse of `cdf`."""
+    return _apply(law, "angle_at", p, "p")

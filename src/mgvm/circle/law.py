@@ -1,0 +1,180 @@
+"""What every law on the circle can do, from its density alone."""
+
+from __future__ import annotations
+
+import abc
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.circle import _distribution, _divergence, _highest_density, _panels
+
+_BLOCK = 2048  # laws integrated at once: temporaries of a few thousand nodes each stay below 100 MB
+_RESULTANT_ROUNDING = 1e-15
+
+
+class Modes(NamedTuple):
+    """Local maxima of a density, highest first, padded with NaN where laws of a batch have fewer."""
+
+    location: FloatArray
+    density: FloatArray
+
+
+class CircleLaw(abc.ABC):
+    """A law, or a batch of laws, on the circle [-pi, pi).
+
+    A subclass stores its parameters as attributes named in ``_trailing`` (name: number of axes behind the batch axes)
+    and gives the abstract methods below. Everything else follows by quadrature on the panels it names, to rounding;
+    closed forms override where there are any.
+    """
+
+    _trailing: ClassVar[dict[str, int]]
+
+    # ---- what a law must give -------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def logpdf(self, x: ArrayLike) -> FloatArray:
+        """Log density at x (radians, any real number); x broadcasts against the batch."""
+
+    @abc.abstractmethod
+    def _log_slope(self, x: FloatArray) -> FloatArray:
+        """Derivative of the log density."""
+
+    @abc.abstractmethod
+    def _panels(self) -> FloatArray:
+        """Edges (..., m + 1) over one turn: on each panel a 20-point Gauss rule is exact to rounding."""
+
+    @abc.abstractmethod
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+        """Independent draws of shape ``shape + batch_shape``, radians in [-pi, pi)."""
+
+    # ---- the batch ------------------------------------------------------------------------------------------------
+
+    def _set(self, **parameters: np.ndarray) -> None:
+        """Store read-only parameters; the only way in, since laws are frozen values."""
+        for name, value in parameters.items():
+            value = value.view()
+            value.flags.writeable = False
+            self.__dict__[name] = value
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"{type(self).__name__} is a frozen value; make a new law instead of setting {name!r}")
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch: () for a single law."""
+        name, trailing = next(iter(self._trailing.items()))
+        shape = self.__dict__[name].shape
+        return tuple(shape[: len(shape) - trailing])
+
+    @property
+    def _size(self) -> int:
+        return int(np.prod(self.batch_shape, dtype=np.int64))
+
+    def _rows(self, select: Callable[[np.ndarray], np.ndarray]) -> Self:
+        """A law whose parameters are picked from the rows (laws in batch order) of this one's."""
+        law = object.__new__(type(self))
+        for name, trailing in self._trailing.items():
+            value = self.__dict__[name]
+            law._set(**{name: select(value.reshape((self._size,) + value.shape[value.ndim - trailing :]))})
+        return law
+
+    def __getitem__(self, index: Any) -> Self:
+        """The laws at an index of the batch, as NumPy would index an array of them."""
+        position = np.arange(self._size).reshape(self.batch_shape)[index]
+        return self._rows(lambda rows: rows[position])
+
+    def _flat(self) -> Self:
+        """The same laws in a batch of one axis."""
+        return self._rows(lambda rows: rows)
+
+    def __repr__(self) -> str:
+        parts = []
+        for name in self._trailing:
+            value = self.__dict__[name]
+            parts.append(f"{name}={np.array2string(value, precision=6, separator=', ', threshold=8)}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    # ---- densities and distribution -------------------------------------------------------------------------------
+
+    def pdf(self, x: ArrayLike) -> FloatArray:
+        """Density at x."""
+        return np.exp(self.logpdf(x))
+
+    def cdf(self, x: ArrayLike) -> FloatArray:
+        """F(x) = ∫_{-π}^{x} p, continued past a turn: F(-π) = 0 and F(x + 2π) = F(x) + 1."""
+        return _distribution.cdf(self, check.angles(x, "x"))
+
+    def icdf(self, p: ArrayLike) -> FloatArray:
+        """The x with F(x) = p: p in [0, 1] gives [-π, π], p + 1 the same angle one turn on."""
+        return _distribution.icdf(self, check.finite(p, "p"))
+
+    def interval(self, mass: float) -> FloatArray:
+        """Highest-density arcs that hold ``mass``, shape ``batch_shape + (arcs, 2)``.
+
+        Each row is (lower, upper) with -π <= lower < π and lower <= upper; an arc across ±π has upper > π. Laws of a
+        batch with fewer arcs are padded with NaN. The uniform law gives one arc around 0.
+        """
+        return _highest_density.interval(self, float(check.fraction(mass, "mass")))
+
+    def modes(self) -> Modes:
+        """All local maxima and their densities, highest first. The uniform law has none."""
+        return Modes(*_highest_density.modes(self))
+
+    def _scan_points(self) -> FloatArray:
+        """Increasing angles over one turn, close enough that the slope changes sign at most once between two."""
+        nodes, _ = _panels.nodes_and_weights(self._panels())
+        return nodes.reshape(*self.batch_shape, -1)
+
+    # ---- expectations ---------------------------------------------------------------------------------------------
+
+    def _quadrature(self) -> tuple[FloatArray, FloatArray]:
+        """Angles and probabilities, each ``batch_shape + (n,)``: E g ≈ Σ probability·g(angle), for smooth g."""
+        nodes, weights = _panels.nodes_and_weights(self._panels())
+        nodes = nodes.reshape(*self.batch_shape, -1)
+        mass = weights.reshape(nodes.shape) * self[..., None].pdf(nodes)
+        return nodes, mass / mass.sum(axis=-1, keepdims=True)
+
+    def _expect(self, statistic: Callable[[Self, FloatArray], np.ndarray], dtype: type = float) -> Any:
+        """E statistic(law, angles) by quadrature, in blocks of laws so that memory stays bounded."""
+        out = np.empty(self._size, dtype=dtype)
+        laws = self._flat()
+        for begin in range(0, self._size, _BLOCK):
+            part = laws[begin : begin + _BLOCK]
+            nodes, mass = part._quadrature()
+            out[begin : begin + _BLOCK] = (mass * statistic(part[..., None], nodes)).sum(axis=-1)
+        return out.reshape(self.batch_shape)[()]
+
+    def moment(self, k: int) -> ComplexArray:
+        """The k-th trigonometric moment E[e^{ikφ}]."""
+        order = check.integer(k, "k")
+        return self._expect(lambda law, x: np.exp(1j * order * x), complex)
+
+    def mean_direction(self) -> FloatArray:
+        """arg E[e^{iφ}], NaN where the resultant is zero to rounding (no direction is preferred)."""
+        first = self.moment(1)
+        direction = np.angle(first)
+        direction = np.where(direction >= np.pi, -np.pi, direction)
+        return np.where(np.abs(first) <= _RESULTANT_ROUNDING, np.nan, direction)[()]
+
+    def resultant_length(self) -> FloatArray:
+        """|E[e^{iφ}]|, between 0 (no direction) and 1 (a point)."""
+        return np.abs(self.moment(1))[()]
+
+    def entropy(self) -> FloatArray:
+        """-E log p, at most log 2π."""
+        return -self._expect(lambda law, x: law.logpdf(x))
+
+    def kl_divergence(self, other: CircleLaw) -> FloatArray:
+        """KL(self ‖ other) = E_self[log p_self - log p_other]; the batches broadcast."""
+        if not isinstance(other, CircleLaw):
+            raise TypeError(f"other must be a law on the circle, got {type(other).__name__}")
+        return _divergence.kl_divergence(self, other)
+
+    def _cross_entropy(self, law: CircleLaw) -> FloatArray | None:
+        """-E_law[log p_self] in closed form, or None where there is none."""
+        return None
