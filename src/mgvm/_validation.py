@@ -73,6 +73,15 @@ def finite(value: ArrayLike, name: str) -> FloatArray:
     return array
 
 
+def finite_or_nan(value: ArrayLike, name: str) -> FloatArray:
+    """Real numbers where NaN marks a missing one; infinities are refused."""
+    array = real(value, name)
+    bad = np.isinf(array)
+    if bad.any():
+        raise ValueError(f"{name} must be finite or NaN, got {_first(bad, array)}; mark a missing value with NaN")
+    return array
+
+
 def finite_complex(value: ArrayLike, name: str) -> ComplexArray:
     """Finite complex numbers."""
     array = _number_array(value, name, complex)
@@ -121,6 +130,19 @@ def angles(value: ArrayLike, name: str = "angles") -> FloatArray:
 def angle_data(value: ArrayLike, name: str = "data") -> FloatArray:
     """Observed angles: finite, at least one, with a warning where they look like degrees."""
     array = angles(value, name)
+    _check_data(array, name)
+    return array
+
+
+def angle_data_or_nan(value: ArrayLike, name: str = "data") -> FloatArray:
+    """Observed angles where NaN marks a missing one: at least one, with a warning where they look like degrees."""
+    array = finite_or_nan(value, name)
+    _check_data(np.where(np.isnan(array), 0.0, array), name)
+    return array
+
+
+def _check_data(array: FloatArray, name: str) -> None:
+    """Refuse an empty array, and warn where the angles look like degrees."""
     if array.size == 0:
         raise ValueError(f"{name} is empty, shape {array.shape}; at least one angle is needed")
     largest = float(np.abs(array).max())
@@ -129,9 +151,8 @@ def angle_data(value: ArrayLike, name: str = "data") -> FloatArray:
             f"{name} reaches {largest:g}, more than two turns in radians: it looks like degrees. "
             "If so, convert it with mgvm.angles.from_degrees (or from_hours, from_compass)",
             DegreesWarning,
-            stacklevel=3,
+            stacklevel=4,
         )
-    return array
 
 
 def weights(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weights") -> FloatArray:
@@ -144,6 +165,37 @@ def weights(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weight
     if not array.any():
         raise ValueError(f"{name} are all zero; at least one must be positive")
     return array
+
+
+def weights_like(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weights") -> FloatArray:
+    """Non-negative weights that broadcast to the given shape, ones when None; not all zero."""
+    if value is None:
+        return np.ones(shape)
+    array = non_negative(value, name)
+    try:
+        return weights(np.broadcast_to(array, shape), shape, name)
+    except ValueError:
+        if array.size and not array.any():
+            raise
+        raise ValueError(f"{name} must broadcast to the shape of the data, {shape}, got {array.shape}") from None
+
+
+def axes(value: int | Iterable[int] | None, dimension: int, name: str = "axis") -> tuple[int, ...]:
+    """Distinct axes of an array of the given dimension, counted from 0; all of them when None."""
+    if value is None:
+        return tuple(range(dimension))
+    given = (value,) if isinstance(value, (int, np.integer)) else value
+    try:
+        numbers = [integer(item, name) for item in given]
+    except TypeError:
+        raise TypeError(f"{name} must be an integer, a tuple of integers or None, got {_describe(value)}") from None
+    for number in numbers:
+        if not -dimension <= number < dimension:
+            raise ValueError(f"{name} {number} is out of range for data of {dimension} dimensions")
+    counted = tuple(number % dimension for number in numbers)
+    if len(set(counted)) < len(counted):
+        raise ValueError(f"{name} names the same axis twice: {value}")
+    return counted
 
 
 def broadcast(**arrays: NDArray[Any]) -> tuple[NDArray[Any], ...]:
