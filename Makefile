@@ -1,0 +1,73 @@
+# Two commands are enough: `make demo` and `make test`. Each sets up a virtual environment of its own first and needs
+# nothing but Python (3.11 or newer) with venv and pip; the environment is built again only when pyproject.toml changes.
+
+PYTHON ?= python3
+VENV ?= .venv
+OUT ?= mgvm-demo
+BIN = $(VENV)/bin
+PIP = $(BIN)/python -m pip --disable-pip-version-check install --quiet
+
+.PHONY: help demo test test-nojit lint format bench clean
+.DELETE_ON_ERROR:
+
+help:
+	@echo "make demo        fit the circle laws to 564,516 Uber pick-ups; table and figure in $(OUT)/"
+	@echo "make test        run the tests"
+	@echo "make test-nojit  run the tests of the numerics with the compiler off"
+	@echo "make lint        ruff, mypy, import-linter"
+	@echo "make format      let ruff tidy the code"
+	@echo "make bench       run the benchmarks, ours beside the peers'"
+	@echo "make clean       remove the environment, caches and what the demo wrote"
+
+demo: $(VENV)/.demo-ready
+	$(BIN)/mgvm demo --out "$(OUT)"
+
+test: $(VENV)/.dev-ready
+	$(BIN)/python -m pytest $(PYTEST_ARGS)
+
+test-nojit: $(VENV)/.dev-ready
+	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/numerics -m "not jit_only" $(PYTEST_ARGS)
+
+lint: $(VENV)/.dev-ready
+	$(BIN)/ruff check
+	$(BIN)/ruff format --check
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+
+format: $(VENV)/.dev-ready
+	$(BIN)/ruff check --fix
+	$(BIN)/ruff format
+
+bench: $(VENV)/.bench-ready
+	@set -e; found=; for file in benchmarks/bench_*.py; do \
+		[ -e "$$file" ] || continue; found=yes; echo "== $$file"; $(BIN)/python "$$file"; done; \
+	[ -n "$$found" ] || { echo "no benchmarks/bench_*.py yet"; exit 1; }
+
+clean:
+	rm -rf .venv mgvm-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@command -v "$(PYTHON)" > /dev/null || \
+		{ echo "$(PYTHON) was not found; install Python 3.11 or newer, or say which: make PYTHON=/path/to/python"; exit 1; }
+	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
+		{ echo "mgvm needs Python 3.11 or newer, and $$("$(PYTHON)" --version) is older; try make PYTHON=python3.12"; exit 1; }
+	@"$(PYTHON)" -c 'import ensurepip, venv' 2> /dev/null || \
+		{ echo "$(PYTHON) lacks venv or pip; on Debian and Ubuntu: sudo apt install python3-venv"; exit 1; }
+	@echo "Making a virtual environment in $(VENV)"
+	@"$(PYTHON)" -m venv --clear "$(VENV)"
+
+$(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
+	@echo "Installing mgvm and what the demo needs into $(VENV) (a minute or two, once)"
+	@$(PIP) --editable ".[cli]"
+	@touch $@
+
+$(VENV)/.dev-ready: pyproject.toml $(VENV)/.demo-ready
+	@echo "Installing what the tests and linters need into $(VENV) (once)"
+	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(VENV)/.bench-ready: pyproject.toml $(VENV)/.dev-ready
+	@echo "Installing the packages that the benchmarks compare with into $(VENV) (once)"
+	@$(PIP) --editable ".[compare]"
+	@touch $@
