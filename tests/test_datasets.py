@@ -1,0 +1,53 @@
+import numpy as np
+import pytest
+
+from mgvm.datasets import load_uber_pickups
+
+
+@pytest.fixture(scope="module")
+def pickups():
+    return load_uber_pickups()
+
+
+def test_totals(pickups):
+    assert pickups.day.size == 41_999
+    assert pickups.count.sum() == 564_516
+    assert pickups.count[pickups.split == "train"].sum() == 297_893
+    assert pickups.count[pickups.split == "valid"].sum() == 266_623
+
+
+def test_the_split_is_by_day(pickups):
+    train = set(pickups.day[pickups.split == "train"].tolist())
+    valid = set(pickups.day[pickups.split == "valid"].tolist())
+    assert train == {1, 2, 3, 4, 9, 10, 14, 15, 16, 17, 21, 22, 23, 29, 30}
+    assert train | valid == set(range(1, 31))
+    assert not train & valid
+
+
+def test_angles_are_the_time_of_day_in_radians(pickups):
+    assert pickups.angles.min() == -np.pi
+    assert pickups.angles.max() < np.pi
+    hours = np.mod(pickups.angles, 2 * np.pi) * 24 / (2 * np.pi)
+    np.testing.assert_allclose(hours, pickups.minute_of_day / 60, atol=1e-12)
+
+
+def test_the_calendar(pickups):
+    saturdays_and_sundays = {5, 6, 12, 13, 19, 20, 26, 27}
+    assert set(pickups.day[pickups.weekend].tolist()) == saturdays_and_sundays
+    assert set(pickups.day_of_week[pickups.day == 1].tolist()) == {1}
+
+
+def test_by_minute_adds_up(pickups):
+    angles, counts = pickups.by_minute()
+    assert counts.sum() == 564_516
+    assert counts[0] == pickups.count[pickups.minute_of_day == 0].sum()
+    assert angles[0] == 0.0
+    assert angles[720] == -np.pi
+    _, weekend = pickups.by_minute(pickups.weekend)
+    _, weekdays = pickups.by_minute(~pickups.weekend)
+    np.testing.assert_array_equal(weekend + weekdays, counts)
+
+
+def test_arrays_cannot_be_changed(pickups):
+    with pytest.raises(ValueError, match="read-only"):
+        pickups.count[0] = 7
