@@ -1,0 +1,13 @@
+"""Pictures of angles: functions that take ``ax=`` and return what they drew.
+
+Everything radial follows one rule, so that a histogram and the density of a law can share axes: a density f is drawn at
+the radius sqrt(2 f). The area between two directions is then the probability between them, and all of it is 1.
+
+Matplotlib is needed (``pip install "mgvm[plot]"``) and loads on the first call.
+"""
+
+from __future__ import annotations
+
+from mgvm.plots._polar import circular_density, dial, radius, rose
+
+__all__ = ["circular_density", "dial", "radius", "rose"]
