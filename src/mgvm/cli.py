@@ -1,0 +1,154 @@
+"""The command ``mgvm``: parse, call, print.
+
+Exit codes: 0 done, 1 failed, 2 the call was wrong or would have destroyed a file, 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+import threading
+from collections.abc import Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Self
+
+import mgvm
+
+if TYPE_CHECKING:
+    from mgvm.experiments.demo import DemoResult
+    from mgvm.experiments.time_of_day import Fit
+
+_PATIENCE = 2.0
+
+
+class _Progress:
+    """Says on standard error what is being done, once nothing has been said for two seconds."""
+
+    def __init__(self) -> None:
+        self._text = "working"
+        self._done = threading.Event()
+        self._thread = threading.Thread(target=self._speak, daemon=True)
+
+    def __call__(self, text: str) -> None:
+        self._text = text
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._done.set()
+        self._thread.join()
+
+    def _speak(self) -> None:
+        while not self._done.wait(_PATIENCE):
+            print(f"... {self._text}", file=sys.stderr, flush=True)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(prog="mgvm", description="Laws, inference and learning for data that are angles.")
+    parser.add_argument("--version", action="version", version=f"mgvm {mgvm.__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="")
+    demo = commands.add_parser(
+        "demo",
+        help="fit the circle laws to 564,516 Uber pick-ups; print a table, write a figure",
+        description="Fit von Mises, wrapped normal, projected normal and GvM of order 1 to 6 to the time of day of "
+        "564,516 Uber pick-ups, weekdays and weekends apart. Prints a table; writes it as CSV, and a figure as PNG.",
+    )
+    demo.add_argument(
+        "--out", type=Path, default=Path("mgvm-demo"), metavar="DIR", help="where to write (default: mgvm-demo)"
+    )
+    demo.add_argument("--force", action="store_true", help="replace files in the way that the demo did not make")
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows ``mgvm``; taken from the command line by default.
+
+    Examples
+    --------
+    >>> from mgvm.cli import main
+    >>> main([])  # doctest: +ELLIPSIS
+    usage: mgvm ...
+    0
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    try:
+        return _demo(options.out, options.force)
+    except KeyboardInterrupt:
+        print("\nmgvm: stopped; nothing was left half written", file=sys.stderr)
+        return 130
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("mgvm"):
+            raise
+        print(f'mgvm: {error.name} is not installed; the command line needs: pip install "mgvm[cli]"', file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Whoever read our output has gone (`mgvm demo | head`); keep Python from failing on the rest at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"mgvm: {error}", file=sys.stderr)
+        return 1
+
+
+def _demo(folder: Path, force: bool) -> int:
+    import matplotlib  # noqa: F401  missing extras are better found before the work than after it
+
+    from mgvm.experiments import demo
+    from mgvm.experiments._output import RefusedError
+
+    try:
+        with _Progress() as progress:
+            result = demo.run(folder, force=force, report=progress)
+    except RefusedError as error:
+        print(f"mgvm demo: {error}", file=sys.stderr)
+        return 2
+    _print_result(result)
+    return 0
+
+
+def _print_result(result: DemoResult) -> None:
+    for group in dict.fromkeys(fit.group for fit in result.fits):
+        print(_table([fit for fit in result.fits if fit.group == group]), end="\n\n")
+    print("* best of its column. Log-likelihood in nats, density per radian; the uniform law has -1.837877.")
+    for path in result.written:
+        print(f"wrote {path}" + (", in place of a file that the demo had not made" if path in result.replaced else ""))
+
+
+def _table(fits: list[Fit]) -> str:
+    """The fits to one group of days as aligned text, the best of each column marked with a star."""
+    top, aic, bic = max(f.per_ride for f in fits), min(f.aic for f in fits), min(f.bic for f in fits)
+    lines = [
+        f"{fits[0].group.capitalize()}, {fits[0].n_rides:,} rides",
+        f"  {'law':<18}{'parameters':>10}{'log-lik. per ride':>20}{'AIC':>15}{'BIC':>15}",
+    ]
+    lines += [
+        f"  {fit.name:<18}{fit.n_parameters:>10}"
+        f"{fit.per_ride:>18.6f}{_star(fit.per_ride == top)}"
+        f"{fit.aic:>13,.1f}{_star(fit.aic == aic)}"
+        f"{fit.bic:>13,.1f}{_star(fit.bic == bic)}".rstrip()
+        for fit in fits
+    ]
+    return "\n".join(lines)
+
+
+def _star(best: bool) -> str:
+    return " *" if best else "  "
+
+
+if __name__ == "__main__":
+    sys.exit(main())

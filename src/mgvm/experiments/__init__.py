@@ -1,0 +1,1 @@
+"""Worked examples and the paper re-measured, one file a table or figure."""
