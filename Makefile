@@ -7,6 +7,9 @@ OUT ?= mgvm-demo
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
+# Tests draw pictures but never open a window.
+export MPLBACKEND = Agg
+
 .PHONY: help demo test test-nojit lint format bench clean
 .DELETE_ON_ERROR:
 
