@@ -45,7 +45,7 @@ def _reduce(x: FloatArray) -> FloatArray:
     """`wrap` where |x| >= π."""
     # sin and cos reduce by the true π at any size; (x + π) % 2π - π loses what the float 2π lacks, at every turn.
     rest = np.arctan2(np.sin(x), np.cos(x))
-    slack = np.minimum(np.spacing(np.abs(x)), 1e-9)
+    slack = np.minimum(np.finfo(float).eps * np.abs(x), 1e-9)
     rest = np.where(np.abs(rest) <= slack, 0.0, rest)
     return np.where(np.abs(rest) + slack >= np.pi, -np.pi, rest)
 

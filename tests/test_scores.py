@@ -1,0 +1,259 @@
+"""mgvm.scores against all pairs, mpmath, Fourier series, and the laws that proper scores obey."""
+
+import time
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from naive import scores as naive
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mgvm import scores
+from mgvm._validation import DegreesWarning
+
+KAPPAS = [0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6]
+KINDS = ["angular", "cosine"]
+RADIANS = st.floats(-np.pi, np.pi)
+VonMises = naive.VonMisesMixture
+THREE_PEAKS = VonMises([0.0, 1.0, -2.5], [1e4, 3.0, 300.0], [0.5, 0.3, 0.2])
+
+
+def test_the_fake_law_is_a_law():
+    law, x = VonMises(1.0, 3.0), np.linspace(-3, 3, 9)
+    assert_allclose(law.logpdf(x), scipy.stats.vonmises(3.0, 1.0).logpdf(x), rtol=1e-12)
+    assert_allclose(law.cdf(x), scipy.stats.vonmises(3.0, 1.0).cdf(x) - law_mass_below(law), atol=1e-7)
+    assert_allclose(law.cdf(x + 2 * np.pi), law.cdf(x) + 1, rtol=1e-12)
+    assert abs(law.cdf(-np.pi)) < 1e-15
+
+
+def law_mass_below(law):
+    """SciPy measures from mu - π, we from -π."""
+    return scipy.stats.vonmises(law.kappa[0], law.mu[0]).cdf(-np.pi)
+
+
+class TestAngularFromLaw:
+    @pytest.mark.parametrize("kappa", KAPPAS)
+    @pytest.mark.parametrize("mu", [0.0, 3.1, -np.pi / 2])
+    def test_all_concentrations_against_the_fourier_series(self, kappa, mu):
+        law, scale = VonMises(mu, kappa), 1 / np.sqrt(kappa)
+        y = mu + np.array([0.0, 0.3 * scale, 2 * scale, -5 * scale, 0.5, np.pi / 2, 2.0, np.pi])
+        expected = [naive.crps_from_moments(law.moments, v) for v in y]
+        assert_allclose(scores.crps(law, y), expected, rtol=0, atol=2e-13)
+
+    @pytest.mark.parametrize(("kappa", "y"), [(0.5, 0.3), (2.0, -3.0), (20.0, 1.0)])
+    def test_the_definition_by_mpmath(self, kappa, y):
+        assert scores.crps(VonMises(0.3, kappa), y) == pytest.approx(naive.crps_von_mises(0.3, kappa, y), abs=1e-13)
+
+    def test_peaks_of_very_different_width(self):
+        y = np.linspace(-3.1, 3.1, 40)
+        expected = [naive.crps_from_moments(THREE_PEAKS.moments, v) for v in y]
+        assert_allclose(scores.crps(THREE_PEAKS, y), expected, rtol=0, atol=1e-12)
+
+    def test_a_narrow_law_whose_nodes_are_a_uniform_grid(self):
+        law = VonMises(0.7, 1e4)
+        nodes = -np.pi + 2 * np.pi * np.arange(4096) / 4096
+        mass = np.exp(law.logpdf(nodes))
+        law._quadrature = lambda: (nodes, mass / mass.sum())
+        y = np.array([0.7, 0.71, 0.75, -2.0])
+        expected = [naive.crps_from_moments(law.moments, v) for v in y]
+        assert_allclose(scores.crps(law, y), expected, rtol=0, atol=1e-10)
+
+    def test_agrees_with_its_own_draws(self):
+        draws = VonMises([0.5, 2.0], [4.0, 9.0], [0.4, 0.6]).sample(200_000, np.random.default_rng(2))
+        law = VonMises([0.5, 2.0], [4.0, 9.0], [0.4, 0.6])
+        y = np.array([-3.0, 0.4, 1.5])
+        assert_allclose(scores.crps(draws, y), scores.crps(law, y), atol=5e-3)
+        assert_allclose(scores.crps(draws, y, kind="cosine"), scores.crps(law, y, kind="cosine"), atol=5e-3)
+
+    def test_a_point_forecast_becomes_the_absolute_error(self):
+        assert scores.crps(VonMises(0.0, 1e6), 2.0) == pytest.approx(2.0, abs=1e-3)
+
+    def test_batches_broadcast_and_blocks_do_not_show(self, monkeypatch):
+        laws = [VonMises(mu, kappa) for mu, kappa in [(0.0, 1.0), (1.0, 50.0), (3.0, 5.0), (-2.0, 0.2)]]
+        y = np.array([[0.1, 2.0, -3.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
+        expected = [[scores.crps(law, v) for law, v in zip(laws, row, strict=True)] for row in y]
+        assert_allclose(scores.crps(naive.Stack(laws), y), expected, rtol=1e-13)
+        assert_allclose(scores.crps(naive.Stack(laws), 1.0), expected[1], rtol=1e-13)
+        monkeypatch.setattr("mgvm._crps._LAWS", 3)
+        monkeypatch.setattr("mgvm._crps._BLOCK", 100)
+        assert_allclose(scores.crps(naive.Stack(laws), y[0]), expected[0], rtol=1e-13)
+
+
+class TestFromSamples:
+    @pytest.mark.parametrize("kind", KINDS)
+    @given(x=st.lists(RADIANS, min_size=1, max_size=10), y=RADIANS)
+    def test_against_all_pairs(self, kind, x, y):
+        expected = naive.crps_from_samples(x, y, kind)
+        assert scores.crps(x, y, kind=kind) == pytest.approx(expected, abs=1e-14)
+
+    @given(st.lists(st.integers(-4, 4), min_size=1, max_size=8), st.integers(-4, 4))
+    def test_coincident_and_antipodal_draws(self, x, y):
+        draws, observed = np.array(x) * np.pi / 4, y * np.pi / 4
+        assert scores.crps(draws, observed) == pytest.approx(naive.crps_from_samples(draws, observed), abs=1e-14)
+
+    @pytest.mark.parametrize("kind", KINDS)
+    def test_shapes_broadcast(self, kind):
+        rng = np.random.default_rng(8)
+        draws, y = rng.uniform(-4, 4, (6, 3, 2)), rng.uniform(-4, 4, (5, 1, 2))
+        result = scores.crps(draws, y, kind=kind)
+        assert result.shape == (5, 3, 2)
+        for i, j, k in np.ndindex(result.shape):
+            expected = naive.crps_from_samples(draws[:, j, k], y[i, 0, k], kind)
+            assert result[i, j, k] == pytest.approx(expected, abs=1e-14)
+        assert scores.crps(draws[:, 0, 0], y, kind=kind).shape == y.shape
+
+    def test_a_sure_and_right_forecast_scores_zero(self):
+        assert scores.crps(np.full(5, 1.3), 1.3) == pytest.approx(0.0, abs=1e-15)
+        assert scores.crps(np.full(5, 1.3), 2.0) == pytest.approx(0.7, abs=1e-15)
+
+    def test_time_is_not_quadratic(self):
+        draws = np.random.default_rng(1).uniform(-np.pi, np.pi, 200_000)
+        begin = time.perf_counter()
+        scores.crps(draws, draws[:50_000])
+        assert time.perf_counter() - begin < 5  # all pairs would be 5e10 distances
+
+
+@settings(max_examples=15, deadline=None)
+@given(RADIANS, st.floats(0.1, 50.0), RADIANS, RADIANS)
+def test_rotating_forecast_and_observation_changes_nothing(mu, kappa, y, turn):
+    for kind in KINDS:
+        before = scores.crps(VonMises(mu, kappa), y, kind)
+        assert scores.crps(VonMises(mu + turn, kappa), y + turn, kind) == pytest.approx(before, abs=1e-12)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@settings(max_examples=15, deadline=None)
+@given(mu=st.floats(0.2, 3.0), kappa=st.floats(0.5, 10.0), other=st.floats(0.5, 10.0))
+def test_the_truth_scores_best_on_average(kind, mu, kappa, other):
+    truth, rival = VonMises(0.0, kappa), VonMises(mu, other)
+    y = -np.pi + 2 * np.pi * np.arange(64) / 64
+    mass = np.exp(truth.logpdf(y)) * (2 * np.pi / 64)
+    gain = np.sum(mass * (scores.crps(rival, y, kind) - scores.crps(truth, y, kind)))
+    gap = 0.5 * abs(truth.moment(1) - rival.moment(1)) ** 2
+    if kind == "cosine":
+        assert gain == pytest.approx(gap, abs=1e-12)
+    else:  # (2/π) Σ |m_k - m'_k|²/k² over odd k, the first term of which is
+        assert gain >= 4 / np.pi * gap - 1e-12
+    assert gap > 0
+
+
+def test_neither_kind_sees_even_harmonics():
+    axial = VonMises([0.0, np.pi], [50.0, 50.0], [0.5, 0.5])
+    uniform = VonMises(0.0, 1e-12)
+    assert scores.crps(axial, 0.0) == pytest.approx(scores.crps(uniform, 0.0), abs=1e-12)
+
+
+class TestCalibration:
+    def test_log_score_is_the_log_density(self):
+        law = VonMises(1.0, 3.0)
+        expected = scipy.stats.vonmises(3.0, 1.0).logpdf([1.0, -2.0])
+        assert_allclose(scores.log_score(law, [1.0, -2.0]), expected, rtol=1e-12)
+
+    def test_pit_of_draws_is_uniform_and_inside_the_unit_interval(self):
+        law = VonMises(2.5, 2.0)
+        u = scores.pit(law, law.sample(2000, np.random.default_rng(4)) + 4 * np.pi)
+        assert scipy.stats.kstest(u, "uniform").pvalue > 1e-3
+        ends = scores.pit(law, [-np.pi, np.pi, np.nextafter(np.pi, 0)])
+        assert_allclose(ends, [0, 0, 1], atol=1e-12)
+        assert np.all((ends >= 0) & (ends < 1))
+
+    def test_pit_is_the_mass_from_minus_pi(self):
+        assert scores.pit(VonMises(0.0, 2.0), 0.0) == pytest.approx(0.5, abs=1e-14)
+
+    @pytest.mark.parametrize("mu", [0.0, 3.0])
+    def test_coverage_is_membership_of_the_density_level_set(self, mu):
+        law = VonMises(mu, 2.0)
+        y = law.sample(500, np.random.default_rng(5))
+        nodes, mass = law._quadrature()
+        above = (mass * (law.logpdf(nodes) > law.logpdf(y)[:, None])).sum(axis=-1)
+        clear = np.abs(above - 0.8) > 0.02  # the sum over nodes is coarse
+        inside = scores.coverage(law, y + 2 * np.pi, 0.8, reduce=False)
+        assert inside.dtype == bool
+        assert_array_equal(inside[clear], above[clear] < 0.8)
+        assert scores.coverage(law, y, 0.8) == inside.mean() == pytest.approx(0.8, abs=0.05)
+
+    def test_coverage_over_several_arcs_masses_and_laws(self):
+        class Arcs:
+            batch_shape = (2,)
+
+            def interval(self, mass):
+                return np.array([[[-1.0, -1 + mass], [3.0, 3.5]], [[0.0, mass], [np.nan, np.nan]]])
+
+        y = np.array([[-0.6, -0.6], [-2.9, 0.1], [2.0, -2.9]])
+        inside = scores.coverage(Arcs(), y, [0.1, 0.5], reduce=False)
+        assert_array_equal(inside[0], [[False, False], [True, True], [False, False]])
+        assert_array_equal(inside[1], [[True, False], [True, True], [False, False]])
+        assert_allclose(scores.coverage(Arcs(), y, [0.1, 0.5]), [2 / 6, 3 / 6])
+
+
+class TestErrors:
+    @given(st.floats(-50, 50), st.floats(-50, 50))
+    def test_angular_error_is_the_short_way(self, a, b):
+        error = scores.angular_error(a, b)
+        assert 0 <= error <= np.pi
+        assert np.cos(error) == pytest.approx(np.cos(a - b), abs=1e-12)
+
+    def test_snr_by_hand(self):
+        y, y_hat = [[3.0, 4.0], [0.0, 5.0]], [[3.0, 3.0], [2.0, 5.0]]
+        assert scores.snr(y, y_hat) == pytest.approx(10 * np.log10(50 / 5))
+        assert scores.snr(y, y_hat, convention="paper") == pytest.approx(10 * np.log(10 / 3))
+        assert scores.snr(y, y) == np.inf
+
+    @given(st.floats(0.1, 10.0))
+    def test_snr_ignores_the_unit(self, scale):
+        y, y_hat = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([[1.1, 2.0], [2.0, -1.0]])
+        for convention in ("db", "paper"):
+            expected = scores.snr(y, y_hat, convention)
+            assert scores.snr(scale * y, scale * y_hat, convention) == pytest.approx(expected)
+
+
+class TestBadInput:
+    law = VonMises(0.0, 1.0)
+
+    @pytest.mark.parametrize(
+        "score", [scores.log_score, scores.crps, scores.pit, lambda f, y: scores.coverage(f, y, 0.5)]
+    )
+    def test_observations(self, score):
+        with pytest.raises(ValueError, match="y must be finite radians, got nan at index 1"):
+            score(self.law, [0.0, np.nan])
+        with pytest.raises(TypeError, match="y must be real numbers"):
+            score(self.law, "north")
+        with pytest.raises(ValueError, match=r"y \(3,\), law \(2,\)"):
+            score(naive.Stack([self.law, self.law]), [0.0, 1.0, 2.0])
+
+    def test_crps(self):
+        with pytest.raises(ValueError, match="kind must be one of 'angular', 'cosine', got 'euclid'"):
+            scores.crps(self.law, 0.0, kind="euclid")
+        with pytest.raises(ValueError, match="forecast is empty"):
+            scores.crps([], 0.0)
+        with pytest.raises(ValueError, match="draws along its first axis, got a single number"):
+            scores.crps(1.0, 0.0)
+        with pytest.raises(ValueError, match="forecast must be finite radians, got nan at index 0"):
+            scores.crps([np.nan, 1.0], 0.0)
+        with pytest.raises(ValueError, match=r"y \(3,\), draws \(2,\)"):
+            scores.crps(np.zeros((5, 2)), np.zeros(3))
+        with pytest.warns(DegreesWarning, match="forecast reaches 350"):
+            scores.crps([350.0, 10.0], 0.0)
+
+    @pytest.mark.parametrize("mass", [0.0, 1.0, 95, [0.5, -0.1]])
+    def test_mass(self, mass):
+        with pytest.raises(ValueError, match="mass must lie strictly between 0 and 1"):
+            scores.coverage(self.law, 0.0, mass)
+
+    def test_coverage_of_nothing(self):
+        with pytest.raises(ValueError, match="y is empty"):
+            scores.coverage(self.law, [], 0.5)
+
+    def test_angular_error_and_snr(self):
+        with pytest.raises(ValueError, match=r"a \(2,\), b \(3,\)"):
+            scores.angular_error([1.0, 2.0], [1.0, 2.0, 3.0])
+        with pytest.raises(ValueError, match="convention must be one of 'db', 'paper', got 'dB'"):
+            scores.snr([1.0], [1.0], convention="dB")
+        with pytest.raises(ValueError, match="same shape, got"):
+            scores.snr([[1.0, 2.0]], [1.0, 2.0])
+        with pytest.raises(ValueError, match="needs a signal"):
+            scores.snr([0.0, 0.0], [1.0, 1.0])
+        with pytest.raises(ValueError, match="y_hat must be finite, got inf at index 1"):
+            scores.snr([0.0, 1.0], [1.0, np.inf])
