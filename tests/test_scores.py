@@ -104,6 +104,10 @@ class TestFromSamples:
             assert result[i, j, k] == pytest.approx(expected, abs=1e-14)
         assert scores.crps(draws[:, 0, 0], y, kind=kind).shape == y.shape
 
+    @given(RADIANS)
+    def test_never_negative_by_rounding(self, y):
+        assert 0 <= scores.crps(np.full(3, y), y) < 1e-15
+
     def test_a_sure_and_right_forecast_scores_zero(self):
         assert scores.crps(np.full(5, 1.3), 1.3) == pytest.approx(0.0, abs=1e-15)
         assert scores.crps(np.full(5, 1.3), 2.0) == pytest.approx(0.7, abs=1e-15)
@@ -158,6 +162,11 @@ class TestCalibration:
         ends = scores.pit(law, [-np.pi, np.pi, np.nextafter(np.pi, 0)])
         assert_allclose(ends, [0, 0, 1], atol=1e-12)
         assert np.all((ends >= 0) & (ends < 1))
+
+    def test_pit_stays_below_one_where_the_distribution_function_rounds_to_it(self):
+        law = VonMises(0.0, 1e4)
+        assert law.cdf(3.0) >= 1
+        assert scores.pit(law, 3.0) < 1
 
     def test_pit_is_the_mass_from_minus_pi(self):
         assert scores.pit(VonMises(0.0, 2.0), 0.0) == pytest.approx(0.5, abs=1e-14)

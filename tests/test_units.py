@@ -44,6 +44,12 @@ def test_ranges(x):
     assert 1 <= angles.to_day_of_year(x) < 366.25
 
 
+@given(st.floats(1e-3, 1e6))
+def test_just_under_half_a_period_stays_under_pi(period):
+    assert angles.from_hours(np.nextafter(period / 2, 0), period) < np.pi
+    assert angles.from_hours(period / 2, period) == -np.pi
+
+
 @pytest.mark.parametrize("tiny", [-1e-320, -1e-20, -1e-17, 1e-17])
 def test_a_tiny_negative_angle_does_not_give_the_whole_period(tiny):
     assert 0 <= angles.to_degrees(tiny) < 360

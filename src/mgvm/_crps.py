@@ -23,7 +23,6 @@ _PANELS = 28
 _RULE = np.polynomial.legendre.leggauss(10)
 _BLOCK = 1 << 20  # values of the distribution function asked for at once
 _LAWS = 2048  # laws along the first axis whose quadratures are held at once
-_BELOW_PI = np.nextafter(np.pi, 0.0)
 
 
 class Law(Protocol):
@@ -37,7 +36,7 @@ class Law(Protocol):
         """Log density at x."""
 
     def cdf(self, x: ArrayLike, /) -> FloatArray:
-        """Mass from -π to x."""
+        """Mass from -π to x, continued past a turn."""
 
     def moment(self, k: int, /) -> ComplexArray:
         """E e^{ikΘ}."""
@@ -75,18 +74,9 @@ def angular_from_law(law: Law, y: FloatArray) -> FloatArray:
         lower, upper = edges[begin : begin + step + 1][:-1], edges[begin + 1 : begin + step + 1]
         half = 0.5 * (upper - lower)
         s = (lower + half) + half * nodes.reshape(-1, 1, *[1] * y.ndim)
-        outside = _mass_outside(law, y - s)
+        outside = 1.0 - (law.cdf(y - s + np.pi) - law.cdf(y - s))
         score += (half * weights.reshape(-1, 1, *[1] * y.ndim) * outside**2).sum(axis=(0, 1))
     return score
-
-
-def _mass_outside(law: Law, t: FloatArray) -> FloatArray:
-    """P(Θ outside (t, t + π]) for t in [-2π, π), from F on [-π, π) alone."""
-    start = t - np.pi * np.floor(t / np.pi) - np.pi
-    start = np.clip(start, -np.pi, 0.0)
-    inside = law.cdf(np.minimum(start + np.pi, _BELOW_PI)) - law.cdf(start)
-    # The half turns that begin in [-2π, -π) and in [0, π) are what those from [-π, 0) leave.
-    return np.where((t >= -np.pi) & (t < 0.0), 1.0 - inside, inside)
 
 
 def _edges(law: Law, y: FloatArray) -> FloatArray:

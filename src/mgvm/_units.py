@@ -19,8 +19,7 @@ def _to_radians(value: FloatArray, period: FloatArray) -> FloatArray:
     """2π value / period, less whole turns: in [-π, π)."""
     rest = np.fmod(value, period)
     rest = np.where(rest >= 0.5 * period, rest - period, np.where(rest < -0.5 * period, rest + period, rest))
-    radians = rest / period * _TURN
-    return np.where(radians >= np.pi, -np.pi, radians)
+    return np.asarray(rest / period * _TURN)
 
 
 def _below_period(value: FloatArray, period: FloatArray) -> FloatArray:
@@ -211,8 +210,7 @@ def from_compass(bearing: ArrayLike) -> FloatArray:
     >>> angles.from_compass([0, 90, 180, 270])
     array([ 1.57079633,  0.        , -1.57079633, -3.14159265])
     """
-    turned = np.fmod(check.finite_or_nan(bearing, "bearing"), 360.0)
-    return _to_radians(90.0 - turned, np.asarray(360.0))[()]
+    return _to_radians(90.0 - check.finite_or_nan(bearing, "bearing"), np.asarray(360.0))[()]
 
 
 def to_compass(x: ArrayLike) -> FloatArray:

@@ -165,7 +165,7 @@ def variance(
     values, weight = _sample(x, weights, axis, nan_policy)
     # Any direction will do where the resultant vanishes, so the one before the NaN rule of `mean`.
     direction, _ = _resultant(values, weight)
-    deviation = wrap(values - direction[..., None])
+    deviation = values - direction[..., None]
     return np.minimum(_average(2.0 * np.sin(0.5 * deviation) ** 2, weight), 1.0)[()]
 
 

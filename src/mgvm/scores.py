@@ -126,7 +126,7 @@ def pit(law: Law, y: ArrayLike) -> FloatArray:
     --------
     >>> import mgvm
     >>> mgvm.scores.pit(mgvm.VonMises(0.0, 2.0), [0.0, 1.0]).round(4)
-    array([0.5   , 0.8774])
+    array([0.5   , 0.8896])
     """
     return np.clip(law.cdf(wrap(_observations(y, law.batch_shape, "law"))), 0.0, _BELOW_ONE)
 
