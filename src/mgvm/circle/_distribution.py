@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -13,11 +14,15 @@ from mgvm.circle import _panels, _roots
 if TYPE_CHECKING:
     from mgvm.circle.law import CircleLaw
 
-_BLOCK = 1 << 16
+_BLOCK = 4096  # pairs of a law and an angle treated at once: with a law each, tables of some 100 MB at most
 _TURN = 2.0 * np.pi
+_ROUNDING = 1e-16  # of a distribution function
+
+# positions in a flat batch, angles -> masses
+Cumulative = Callable[[np.ndarray, FloatArray], FloatArray]
 
 
-class _Cumulative:
+class PanelMass:
     """Mass from the first edge of each law's panels, for a flat batch of laws."""
 
     def __init__(self, laws: CircleLaw):
@@ -58,8 +63,11 @@ class _Cumulative:
             here = row[index]
             return self.within(here, panel[index], x) - target[index], self.laws[here].pdf(x)
 
-        x = _roots.increasing_roots(evaluate, lower, upper, lower + share * (upper - lower))
-        return x + turns * _TURN
+        x = _roots.increasing_roots(evaluate, lower, upper, lower + share * (upper - lower), noise=_ROUNDING)
+        # Where the density vanishes at ±π the inverse is not unique: -π is the angle of mass 0.
+        whole = np.floor(p)
+        x = np.clip(x + (turns - whole) * _TURN, -np.pi, np.pi)
+        return np.where(p == whole, -np.pi, x) + whole * _TURN
 
 
 def _panel_of(edges: FloatArray, value: FloatArray) -> np.ndarray:
@@ -69,7 +77,7 @@ def _panel_of(edges: FloatArray, value: FloatArray) -> np.ndarray:
 
 
 def _apply(law: CircleLaw, method: str, x: FloatArray, name: str) -> FloatArray:
-    """Broadcast x against the batch and run a method of _Cumulative over blocks of the pairs."""
+    """Broadcast x against the batch and run a method of PanelMass over blocks of the pairs."""
     position: Any = np.arange(law._size).reshape(law.batch_shape)
     points, rows = check.broadcast(**{name: x, "the batch": position})
     points, rows, shape = points.ravel(), rows.ravel(), points.shape
@@ -78,7 +86,7 @@ def _apply(law: CircleLaw, method: str, x: FloatArray, name: str) -> FloatArray:
     for begin in range(0, points.size, _BLOCK):
         pairs = order[begin : begin + _BLOCK]
         used, local = np.unique(rows[pairs], return_inverse=True)
-        table = _Cumulative(laws[used])
+        table = PanelMass(laws[used])
         values = getattr(table, method)(local, points[pairs])
         out[pairs] = values - (table.origin[local] if method == "mass_to" else 0.0)
     return out.reshape(shape)[()]

@@ -8,13 +8,20 @@ import numpy as np
 
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
-from mgvm.circle import _panels, _roots
+from mgvm.circle import _roots
 
 if TYPE_CHECKING:
     from mgvm.circle.law import CircleLaw
 
 _TURN = 2.0 * np.pi
 _BLOCK = 1024
+_EPS = float(np.finfo(float).eps)
+_FLAT = 1e-14  # a slope of the log density that is zero to rounding
+_ROUNDING = 5e-16  # of a mass
+_LEVEL_TOLERANCE = 1e-8  # of a log density: a Newton step this small leaves an error of its square
+
+# law, angle and kind (+1 maximum, -1 minimum), each with one entry a critical point
+CriticalPoints = tuple[np.ndarray, FloatArray, np.ndarray]
 
 
 def _ragged(rows: np.ndarray, size: int, *columns: FloatArray) -> list[FloatArray]:
@@ -27,104 +34,123 @@ def _ragged(rows: np.ndarray, size: int, *columns: FloatArray) -> list[FloatArra
     return out
 
 
-def _critical_points(laws: CircleLaw) -> tuple[np.ndarray, FloatArray, np.ndarray]:
-    """Law, angle and kind (+1 maximum, -1 minimum) of every critical point, in angular order for each law."""
+def scan(laws: CircleLaw) -> CriticalPoints:
+    """Critical points of a flat batch, from the changes of sign of the slope over the laws' scan points."""
     grid = laws._scan_points()
-    slope = laws[:, None]._log_slope(grid)
     following = np.concatenate([grid[:, 1:], grid[:, :1] + _TURN], axis=-1)
-    slope_following = np.roll(slope, -1, axis=-1)
-    row, column = np.nonzero((slope > 0) & (slope_following <= 0) | (slope < 0) & (slope_following >= 0))
-    kind = np.where(slope[row, column] > 0, 1, -1)
+    sign = _filled_signs(laws[:, None]._log_slope(grid))
+    row, column = np.nonzero(sign * np.roll(sign, -1, axis=-1) < 0)
+    kind = sign[row, column].astype(int)
+    lower, upper = grid[row, column], following[row, column]
 
     def evaluate(index: np.ndarray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        value = -kind[index] * laws[row[index]]._log_slope(x)
-        return value, np.full(value.shape, np.nan)
+        # The second derivative only steers Newton's steps: differences are good enough.
+        step = 1e-3 * (upper - lower)[index]
+        points = np.stack([x, x - step, x + step])
+        here, left, right = -kind[index] * laws[row[index]]._log_slope(points)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            return here, 0.5 * (right - left) / step
 
-    lower, upper = grid[row, column], following[row, column]
-    angle = _roots.increasing_roots(evaluate, lower, upper, 0.5 * (lower + upper))
-    return row, angle, kind
+    tolerance = _EPS * (upper - lower)
+    return row, _roots.increasing_roots(evaluate, lower, upper, 0.5 * (lower + upper), tolerance=tolerance), kind
+
+
+def _filled_signs(slope: FloatArray) -> FloatArray:
+    """Signs along the last axis, a circle; where the slope is zero to rounding, the sign before it."""
+    sign = np.sign(np.where(np.abs(slope) < _FLAT, 0.0, slope))
+    source = np.maximum.accumulate(np.where(sign != 0, np.arange(sign.shape[-1]), -1), axis=-1)
+    source = np.where(source < 0, source[:, -1:], source)
+    return np.take_along_axis(sign, source, axis=-1)
 
 
 def modes(law: CircleLaw) -> tuple[FloatArray, FloatArray]:
     """Local maxima and their densities, highest first."""
     laws = law._flat()
-    row, angle, kind = _critical_points(laws)
+    parts = [_modes(laws[i : i + _BLOCK]) for i in range(0, max(laws._size, 1), _BLOCK)]
+    row = np.concatenate([part[0] + i * _BLOCK for i, part in enumerate(parts)])
+    angle, density = (np.concatenate([part[j] for part in parts]) for j in (1, 2))
+    angle, density = _ragged(row, laws._size, angle, density)
+    shape = (*law.batch_shape, angle.shape[-1])
+    return angle.reshape(shape), density.reshape(shape)
+
+
+def _modes(laws: CircleLaw) -> tuple[np.ndarray, FloatArray, FloatArray]:
+    """Law, angle and density of each local maximum of a flat batch, highest first for each law."""
+    row, angle, kind = laws._critical_points()
     row, angle = row[kind > 0], wrap(angle[kind > 0])
-    density = laws[row].pdf(angle) if row.size else np.empty(0)
+    density = np.asarray(laws[row].pdf(angle))
     order = np.lexsort((-density, row))
-    out = _ragged(row[order], laws._size, angle[order], density[order])
-    return out[0].reshape(*law.batch_shape, -1), out[1].reshape(*law.batch_shape, -1)
+    return row[order], angle[order], density[order]
 
 
 class _Slopes:
     """The density of a flat batch cut at its critical points into pieces, each climbing from a minimum to a maximum."""
 
-    def __init__(self, laws: CircleLaw, row: np.ndarray, kind: np.ndarray, bottom: FloatArray, top: FloatArray):
-        self.laws, self.row, self.kind, self.bottom, self.top = laws, row, kind, bottom, top
-        self.log_bottom = laws[row].logpdf(bottom)
-        self.log_top = laws[row].logpdf(top)
-
-    @classmethod
-    def of(cls, laws: CircleLaw) -> _Slopes:
-        """The pieces of every law, each from one critical point to the next."""
-        row, angle, kind = _critical_points(laws)
+    def __init__(self, laws: CircleLaw):
+        row, angle, kind = laws._critical_points()
         count = np.bincount(row, minlength=laws._size)
         start = np.cumsum(count) - count
         is_last = np.arange(row.size) == (start + count - 1)[row]
-        following = angle[np.where(is_last, start[row], np.arange(1, row.size + 1))] + np.where(is_last, _TURN, 0.0)
-        return cls(laws, row, kind, np.where(kind < 0, angle, following), np.where(kind < 0, following, angle))
+        following = angle[np.where(is_last, start[row], np.arange(1, row.size + 1))]
+        turn = np.where(is_last, _TURN, 0.0)
+        self.laws, self.row, self.kind, self.count = laws, row, kind, count
+        # The turn goes to the minimum: a narrow peak keeps the digits of its place.
+        self.bottom, self.top = np.where(kind < 0, angle - turn, following + turn), np.where(kind < 0, following, angle)
+        self.log_bottom, self.log_top = laws[row].logpdf(self.bottom), laws[row].logpdf(self.top)
 
-    def take(self, index: np.ndarray) -> _Slopes:
-        """The pieces of the laws at increasing positions `index`."""
-        kept = np.isin(self.row, index)
-        row = np.searchsorted(index, self.row[kept])
-        return _Slopes(self.laws[index], row, self.kind[kept], self.bottom[kept], self.top[kept])
-
-    def crossings(self, level: FloatArray) -> FloatArray:
-        """Where each piece crosses its law's level; its top where it stays below, its bottom where above."""
-        wanted = level[self.row]
-        out = np.where(wanted >= self.log_top, self.top, self.bottom)
-        inside = np.nonzero((wanted < self.log_top) & (wanted > self.log_bottom))[0]
+    def crossings(self, piece: np.ndarray, level: FloatArray) -> FloatArray:
+        """Where each of the pieces crosses its level; its top where it stays below, its bottom where above."""
+        top, bottom, log_top, log_bottom = (
+            column[piece] for column in (self.top, self.bottom, self.log_top, self.log_bottom)
+        )
+        out = np.where(level >= log_top, top, bottom)
+        inside = np.nonzero((level < log_top) & (level > log_bottom))[0]
         # On a climb to the left (kind > 0) the log density falls with the angle: count angles backwards.
-        sign = -self.kind[inside].astype(float)
-        low, high = sign * self.bottom[inside], sign * self.top[inside]
+        sign = -self.kind[piece[inside]].astype(float)
+        low, high, wanted = sign * bottom[inside], sign * top[inside], level[inside]
+        laws = self.laws[self.row[piece[inside]]]
 
         def evaluate(index: np.ndarray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            piece = inside[index]
-            law, angle = self.laws[self.row[piece]], sign[index] * x
-            return law.logpdf(angle) - wanted[piece], sign[index] * law._log_slope(angle)
+            law, angle = laws[index], sign[index] * x
+            return law.logpdf(angle) - wanted[index], sign[index] * law._log_slope(angle)
 
         # Near the top a slope is a parabola: this start is exact for one.
-        share = np.sqrt((self.log_top - wanted)[inside] / (self.log_top - self.log_bottom)[inside])
+        share = np.sqrt((log_top[inside] - wanted) / (log_top - log_bottom)[inside])
         start = np.clip(high + share * (low - high), low, high)
-        out[inside] = sign * _roots.increasing_roots(evaluate, low, high, start)
+        noise = _EPS * (1.0 + np.abs(wanted))
+        out[inside] = sign * _roots.increasing_roots(evaluate, low, high, start, noise=noise)
         return out
-
-    def mass_above(self, crossing: FloatArray) -> FloatArray:
-        """Mass of each law above the level with these crossings."""
-        laws = self.laws[self.row]
-        piece = np.abs(laws.cdf(self.top) - laws.cdf(crossing))
-        return np.bincount(self.row, piece, minlength=self.laws._size)
 
 
 def _level(slopes: _Slopes, mass: float) -> FloatArray:
-    """Log density above which each law holds `mass`; mass falls as the level rises."""
-    laws = slopes.laws
+    """Log density above which each law holds `mass`, NaN for laws without modes."""
+    laws, row = slopes.laws, slopes.row
     low, high = np.full(laws._size, np.inf), np.full(laws._size, -np.inf)
-    np.minimum.at(low, slopes.row, slopes.log_bottom)
-    np.maximum.at(high, slopes.row, slopes.log_top)
-    guess = np.clip(_level_on_nodes(laws, mass), low, high)
+    np.minimum.at(low, row, slopes.log_bottom)
+    np.maximum.at(high, row, slopes.log_top)
+    kept = np.nonzero(slopes.count)[0]
+    cumulative = laws._cumulative()
+    at_top = cumulative(row, slopes.top)
 
     def evaluate(index: np.ndarray, level: FloatArray) -> tuple[FloatArray, FloatArray]:
-        part = slopes if index.size == laws._size else slopes.take(index)
-        crossing = part.crossings(level)
+        place = np.full(laws._size, -1)
+        place[kept[index]] = np.arange(index.size)
+        piece = np.nonzero(place[row] >= 0)[0]
+        local = place[row[piece]]
+        crossing = slopes.crossings(piece, level[local])
+        part = np.abs(at_top[piece] - cumulative(row[piece], crossing))
+        held: FloatArray = np.bincount(local, part, minlength=index.size).astype(float)
         with np.errstate(divide="ignore"):
-            steepness = np.abs(part.laws[part.row]._log_slope(crossing))
-            width = np.where((crossing != part.top) & (crossing != part.bottom), 1.0 / steepness, 0.0)
-        slope = np.exp(level) * np.bincount(part.row, width, minlength=index.size)
-        return mass - part.mass_above(crossing), slope
+            width = 1.0 / np.abs(laws[row[piece]]._log_slope(crossing))
+        width[(crossing == slopes.top[piece]) | (crossing == slopes.bottom[piece])] = 0.0
+        # Mass falls as the level rises, by density times width.
+        return mass - held, np.exp(level) * np.bincount(local, width, minlength=index.size)
 
-    return _roots.increasing_roots(evaluate, low, high, guess)
+    out = np.full(laws._size, np.nan)
+    low, high = low[kept], high[kept]
+    guess = np.clip(_level_on_nodes(laws[kept], mass), low, high)
+    out[kept] = _roots.increasing_roots(evaluate, low, high, guess, noise=_ROUNDING, tolerance=_LEVEL_TOLERANCE)
+    return out
 
 
 def _level_on_nodes(laws: CircleLaw, mass: float) -> FloatArray:
@@ -139,56 +165,69 @@ def _level_on_nodes(laws: CircleLaw, mass: float) -> FloatArray:
 
 def _arcs(laws: CircleLaw, mass: float) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """Law, lower and upper end of each arc of a flat batch, in angular order."""
-    slopes = _Slopes.of(laws)
-    has_modes = np.bincount(slopes.row, minlength=laws._size) > 0
-    flat_rows = np.nonzero(~has_modes)[0]
-    half = np.full(flat_rows.size, np.pi * mass)
-    if not has_modes.any():
-        return flat_rows, -half, half
-    kept = np.nonzero(has_modes)[0]
-    slopes = slopes.take(kept)
-    crossing = slopes.crossings(_level(slopes, mass))
-    row, lower, upper = _join(slopes, crossing)
-    row = np.concatenate([kept[row], flat_rows])
-    lower, upper = np.concatenate([lower, -half]), np.concatenate([upper, half])
-    turn = lower - wrap(lower)
-    lower, upper = lower - turn, upper - turn
+    slopes = _Slopes(laws)
+    crossing = slopes.crossings(np.arange(slopes.row.size), _level(slopes, mass)[slopes.row])
+    row, lower, upper = _filled(laws, mass, *_join(slopes, crossing))
+    flat = np.nonzero(slopes.count == 0)[0]
+    half = np.full(flat.size, np.pi * mass)
+    row, lower, upper = np.append(row, flat), np.append(lower, -half), np.append(upper, half)
+    upper = wrap(lower) + (upper - lower)
+    lower = wrap(lower)
     order = np.lexsort((lower, row))
     return row[order], lower[order], upper[order]
 
 
 def _join(slopes: _Slopes, crossing: FloatArray) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """Glue the parts of the pieces above the level into arcs, across maxima and across minima that are covered."""
-    rows: list[int] = []
-    lowers: list[float] = []
-    uppers: list[float] = []
-    for row in range(slopes.laws._size):
-        index = np.nonzero(slopes.row == row)[0]
-        rising = index[slopes.kind[index] < 0]
+    arcs: list[tuple[int, float, float]] = []
+    begin = np.cumsum(slopes.count) - slopes.count
+    for row in np.nonzero(slopes.count)[0].tolist():
+        index = begin[row] + np.arange(slopes.count[row])
+        # Climbs in angular order, each with the descent that follows it.
+        first = int(slopes.kind[index[0]] > 0)
+        rising, falling = index[first::2], np.roll(index, -1)[first::2]
         covered = crossing[rising] == slopes.bottom[rising]
         if covered.all():  # only where the mass is so near one that nothing is left out
-            rows.append(row), lowers.append(-np.pi), uppers.append(np.pi)
+            arcs.append((row, -np.pi, np.pi))
             continue
-        shift = int(np.nonzero(~covered)[0][0])
-        for piece in np.roll(rising, -shift):
-            falling = index[(np.nonzero(index == piece)[0][0] + 1) % index.size]
-            top, end = slopes.top[piece], crossing[falling]
-            end = end + (top - slopes.top[falling])
-            if crossing[piece] == top:
+        shift = -int(np.nonzero(~covered)[0][0])
+        for climb, descent in zip(np.roll(rising, shift), np.roll(falling, shift), strict=True):
+            end = crossing[descent]
+            if crossing[climb] == slopes.top[climb]:
                 continue
-            if crossing[piece] == slopes.bottom[piece]:
-                uppers[-1] = uppers[-1] + (end - crossing[piece])
+            if crossing[climb] == slopes.bottom[climb]:
+                _, lower, upper = arcs.pop()
+                arcs.append((row, lower, upper + (end - crossing[climb])))
             else:
-                rows.append(row), lowers.append(float(crossing[piece])), uppers.append(float(end))
-    return np.array(rows, dtype=int), np.array(lowers), np.array(uppers)
+                arcs.append((row, float(crossing[climb]), float(end)))
+    rows, lowers, uppers = zip(*arcs, strict=True) if arcs else ((), (), ())
+    return np.array(rows, dtype=int), np.array(lowers, dtype=float), np.array(uppers, dtype=float)
+
+
+def _filled(
+    laws: CircleLaw, mass: float, row: np.ndarray, lower: FloatArray, upper: FloatArray
+) -> tuple[np.ndarray, FloatArray, FloatArray]:
+    """The arcs with their ends moved out by the same little, law by law, until they hold the mass to rounding.
+
+    A level known to rounding leaves the ends uncertain where the density is almost flat; there all of them serve
+    equally well, and the mass decides.
+    """
+    cumulative = laws._cumulative()
+    for _ in range(2):
+        held = np.bincount(row, cumulative(row, upper) - cumulative(row, lower), minlength=laws._size)
+        edge = np.bincount(row, laws[row].pdf(lower) + laws[row].pdf(upper), minlength=laws._size)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            move = np.where(held < 1.0, (mass - held) / edge, 0.0)[row]
+        room = 0.25 * (upper - lower)
+        move = np.clip(np.nan_to_num(move), -room, room)
+        lower, upper = lower - move, upper + move
+    return row, lower, upper
 
 
 def interval(law: CircleLaw, mass: float) -> FloatArray:
     """Highest-density arcs, ``batch_shape + (arcs, 2)``, padded with NaN."""
     laws = law._flat()
-    parts = [_arcs(laws[i : i + _BLOCK], mass) for i in range(0, laws._size, _BLOCK)]
-    if not parts:
-        return np.empty((*law.batch_shape, 0, 2))
+    parts = [_arcs(laws[i : i + _BLOCK], mass) for i in range(0, max(laws._size, 1), _BLOCK)]
     rows = np.concatenate([part[0] + i * _BLOCK for i, part in enumerate(parts)])
     lower, upper = _ragged(rows, laws._size, *(np.concatenate([part[j] for part in parts]) for j in (1, 2)))
-    return np.stack([lower, upper], axis=-1).reshape(*law.batch_shape, -1, 2)
+    return np.stack([lower, upper], axis=-1).reshape(*law.batch_shape, lower.shape[-1], 2)

@@ -11,17 +11,29 @@ from mgvm._validation import FloatArray
 # index of the unfinished equations, points -> values and slopes there
 Evaluate = Callable[[np.ndarray, FloatArray], tuple[FloatArray, FloatArray]]
 
+_MAX_ROUNDS = 200
 
-def increasing_roots(evaluate: Evaluate, lower: FloatArray, upper: FloatArray, start: FloatArray) -> FloatArray:
-    """Roots of increasing functions, one in each [lower, upper], to the last few bits.
 
-    A Newton step that leaves the bracket, or that fails to halve it twice running, is replaced by bisection, so the
-    number of rounds is bounded whatever the slopes.
+def increasing_roots(
+    evaluate: Evaluate,
+    lower: FloatArray,
+    upper: FloatArray,
+    start: FloatArray,
+    *,
+    noise: float | FloatArray = 0.0,
+    tolerance: float | FloatArray = 0.0,
+) -> FloatArray:
+    """Roots of increasing functions, one in each [lower, upper].
+
+    Values within `noise` of zero count as zero; steps below `tolerance`, or below a few roundings of the root, end the
+    search. Each is one number or one for each function. A Newton step that leaves the bracket, or that is more than
+    half of the step before, is replaced by bisection, so the number of rounds is bounded whatever the slopes.
     """
     lower, upper, point = lower.copy(), upper.copy(), start.copy()
     active = np.arange(point.size)
-    old_width = upper - lower
-    for round_ in range(200):
+    last_step = upper - lower
+    noise, tolerance = np.broadcast_to(noise, point.shape), np.broadcast_to(tolerance, point.shape)
+    for _ in range(_MAX_ROUNDS):
         if not active.size:
             break
         here = point[active]
@@ -30,15 +42,12 @@ def increasing_roots(evaluate: Evaluate, lower: FloatArray, upper: FloatArray, s
         upper[active] = np.where(value >= 0, here, upper[active])
         low, high = lower[active], upper[active]
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            step = here - value / slope
-        good = np.isfinite(step) & (step > low) & (step < high)
-        if round_ % 3 == 2:
-            good &= high - low < 0.5 * old_width[active]
-            old_width[active] = high - low
-        new = np.where(good, step, 0.5 * (low + high))
-        point[active] = new
-        scale = np.spacing(np.maximum(np.abs(here), 1e-300))
-        done = (np.abs(new - here) <= scale) | (high - low <= 2 * scale) | (value == 0)
-        point[active] = np.where(value == 0, here, new)
-        active = active[~done]
+            new = here - value / slope
+            good = (new >= low) & (new <= high) & (np.abs(new - here) <= 0.5 * last_step[active])
+        new = np.where(good, new, 0.5 * (low + high))
+        found = np.abs(value) <= noise[active]
+        point[active] = np.where(found, here, new)
+        last_step[active] = np.abs(new - here)
+        close = np.maximum(8.0 * np.spacing(np.abs(here)), tolerance[active])
+        active = active[~(found | (last_step[active] <= close) | (high - low <= close))]
     return point

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable
 from typing import Any, ClassVar, NamedTuple, Self
 
@@ -14,7 +15,7 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle import _distribution, _divergence, _highest_density, _panels
 
 _BLOCK = 2048  # laws integrated at once: temporaries of a few thousand nodes each stay below 100 MB
-_RESULTANT_ROUNDING = 1e-15
+RESULTANT_ROUNDING = 1e-15
 
 
 class Modes(NamedTuple):
@@ -27,9 +28,9 @@ class Modes(NamedTuple):
 class CircleLaw(abc.ABC):
     """A law, or a batch of laws, on the circle [-pi, pi).
 
-    A subclass stores its parameters as attributes named in ``_trailing`` (name: number of axes behind the batch axes)
-    and gives the abstract methods below. Everything else follows by quadrature on the panels it names, to rounding;
-    closed forms override where there are any.
+    A subclass stores its parameters as attributes named in ``_trailing`` (name: number of axes behind the batch axes;
+    an underscore in front hides what is derived) and gives the abstract methods below. Everything else follows by
+    quadrature on the panels it names, to rounding; closed forms override where there are any.
     """
 
     _trailing: ClassVar[dict[str, int]]
@@ -55,11 +56,11 @@ class CircleLaw(abc.ABC):
     # ---- the batch ------------------------------------------------------------------------------------------------
 
     def _set(self, **parameters: np.ndarray) -> None:
-        """Store read-only parameters; the only way in, since laws are frozen values."""
+        """Store read-only copies of parameters; the only way in, since laws are frozen values."""
         for name, value in parameters.items():
-            value = value.view()
-            value.flags.writeable = False
-            self.__dict__[name] = value
+            kept = np.array(value)
+            kept.flags.writeable = False
+            self.__dict__[name] = kept
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} is a frozen value; make a new law instead of setting {name!r}")
@@ -73,28 +74,30 @@ class CircleLaw(abc.ABC):
 
     @property
     def _size(self) -> int:
-        return int(np.prod(self.batch_shape, dtype=np.int64))
+        return math.prod(self.batch_shape)
 
     def _rows(self, select: Callable[[np.ndarray], np.ndarray]) -> Self:
         """A law whose parameters are picked from the rows (laws in batch order) of this one's."""
         law = object.__new__(type(self))
         for name, trailing in self._trailing.items():
             value = self.__dict__[name]
-            law._set(**{name: select(value.reshape((self._size,) + value.shape[value.ndim - trailing :]))})
+            rows = select(value.reshape((self._size,) + value.shape[value.ndim - trailing :]))
+            rows.flags.writeable = False
+            law.__dict__[name] = rows
         return law
 
     def __getitem__(self, index: Any) -> Self:
         """The laws at an index of the batch, as NumPy would index an array of them."""
-        position = np.arange(self._size).reshape(self.batch_shape)[index]
+        position = np.asarray(np.arange(self._size).reshape(self.batch_shape)[index])
         return self._rows(lambda rows: rows[position])
 
     def _flat(self) -> Self:
         """The same laws in a batch of one axis."""
-        return self._rows(lambda rows: rows)
+        return self._rows(lambda rows: rows.view())
 
     def __repr__(self) -> str:
         parts = []
-        for name in self._trailing:
+        for name in (name for name in self._trailing if not name.startswith("_")):
             value = self.__dict__[name]
             parts.append(f"{name}={np.array2string(value, precision=6, separator=', ', threshold=8)}")
         return f"{type(self).__name__}({', '.join(parts)})"
@@ -125,41 +128,57 @@ class CircleLaw(abc.ABC):
         """All local maxima and their densities, highest first. The uniform law has none."""
         return Modes(*_highest_density.modes(self))
 
+    def _cumulative(self) -> _distribution.Cumulative:
+        """Mass up to an angle, from an origin of the law's own: a function of (position in a flat batch, angle)."""
+        return _distribution.PanelMass(self).mass_to
+
+    def _critical_points(self) -> _highest_density.CriticalPoints:
+        """Law, angle and kind (+1 maximum, -1 minimum) of the critical points of a flat batch, in angular order."""
+        return _highest_density.scan(self)
+
     def _scan_points(self) -> FloatArray:
         """Increasing angles over one turn, close enough that the slope changes sign at most once between two."""
-        nodes, _ = _panels.nodes_and_weights(self._panels())
-        return nodes.reshape(*self.batch_shape, -1)
+        return _panels.flat_nodes_and_weights(self._panels())[0]
 
     # ---- expectations ---------------------------------------------------------------------------------------------
 
-    def _quadrature(self) -> tuple[FloatArray, FloatArray]:
+    def _quadrature(self, pieces: int = 1) -> tuple[FloatArray, FloatArray]:
         """Angles and probabilities, each ``batch_shape + (n,)``: E g ≈ Σ probability·g(angle), for smooth g."""
-        nodes, weights = _panels.nodes_and_weights(self._panels())
-        nodes = nodes.reshape(*self.batch_shape, -1)
-        mass = weights.reshape(nodes.shape) * self[..., None].pdf(nodes)
+        nodes, weights = _panels.flat_nodes_and_weights(_panels.split(self._panels(), pieces))
+        mass = weights * self[..., None].pdf(nodes)
         return nodes, mass / mass.sum(axis=-1, keepdims=True)
 
-    def _expect(self, statistic: Callable[[Self, FloatArray], np.ndarray], dtype: type = float) -> Any:
-        """E statistic(law, angles) by quadrature, in blocks of laws so that memory stays bounded."""
-        out = np.empty(self._size, dtype=dtype)
+    def _centred(self) -> tuple[Self, FloatArray | float]:
+        """The laws turned so that their peaks lie near 0, where floats are fine enough for any peak, and the turns."""
+        return self, 0.0
+
+    def _expect(self, statistic: Callable[[Self, FloatArray], np.ndarray], pieces: int = 1) -> Any:
+        """E statistic(law, angles) by quadrature, in blocks of laws so that memory stays bounded.
+
+        `pieces` cuts every panel further, for statistics that vary faster than the density.
+        """
         laws = self._flat()
-        for begin in range(0, self._size, _BLOCK):
+        parts = []
+        for begin in range(0, max(self._size, 1), _BLOCK):
             part = laws[begin : begin + _BLOCK]
-            nodes, mass = part._quadrature()
-            out[begin : begin + _BLOCK] = (mass * statistic(part[..., None], nodes)).sum(axis=-1)
-        return out.reshape(self.batch_shape)[()]
+            nodes, mass = part._quadrature(pieces)
+            parts.append((mass * statistic(part[:, None], nodes)).sum(axis=-1))
+        return np.concatenate(parts).reshape(self.batch_shape)[()]
 
     def moment(self, k: int) -> ComplexArray:
         """The k-th trigonometric moment E[e^{ikφ}]."""
         order = check.integer(k, "k")
-        return self._expect(lambda law, x: np.exp(1j * order * x), complex)
+        laws, turn = self._centred()
+        # No panel is wider than half a turn: each piece then holds at most two and a half waves.
+        pieces = 1 + abs(order) // 5
+        return np.exp(1j * order * turn) * laws._expect(lambda law, x: np.exp(1j * order * x), pieces)
 
     def mean_direction(self) -> FloatArray:
         """arg E[e^{iφ}], NaN where the resultant is zero to rounding (no direction is preferred)."""
         first = self.moment(1)
         direction = np.angle(first)
         direction = np.where(direction >= np.pi, -np.pi, direction)
-        return np.where(np.abs(first) <= _RESULTANT_ROUNDING, np.nan, direction)[()]
+        return np.where(np.abs(first) <= RESULTANT_ROUNDING, np.nan, direction)[()]
 
     def resultant_length(self) -> FloatArray:
         """|E[e^{iφ}]|, between 0 (no direction) and 1 (a point)."""
@@ -167,7 +186,8 @@ class CircleLaw(abc.ABC):
 
     def entropy(self) -> FloatArray:
         """-E log p, at most log 2π."""
-        return -self._expect(lambda law, x: law.logpdf(x))
+        laws, _ = self._centred()
+        return -laws._expect(lambda law, x: law.logpdf(x))
 
     def kl_divergence(self, other: CircleLaw) -> FloatArray:
         """KL(self ‖ other) = E_self[log p_self - log p_other]; the batches broadcast."""
