@@ -1,0 +1,172 @@
+"""log Z and moments 1..4 of many GvM of order 2 (order 1 is κ₂ = 0), exact to rounding at any concentration.
+
+Each law becomes one or two sums over nodes: the trapezoid rule over the circle, or windows around its peaks. Sums with
+equally many nodes run together, _LANES at a time, so that the compiler vectorises over laws.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from mgvm._numerics.gvm_frame import quadrant_frame
+from mgvm._numerics.gvm_trapezoid import HIGHEST, quadrant_nodes, trapezoid_sums
+from mgvm._numerics.gvm_windows import find_windows, window_sums
+
+_LANES = 64
+_CHUNK = 1024
+_WINDOW = 64  # classes below are trapezoid rules by nodes a quadrant, from here on windows by nodes / 4
+_CLASSES = 256
+
+# Columns of the table of laws: the frame, and the row of `peaks` of a law with windows (-1 of one without).
+_P, _Q, _SECOND, _TURN_COS, _TURN_SIN, _SIGN, _PEAK = range(7)
+
+
+@njit(cache=True, error_model="numpy")
+def _add_window(begin: float, end: float, step: float, item: int, items: np.ndarray) -> int:
+    """Write where a window's nodes lie; returns its class. The step shrinks to fit a multiple of four midpoints."""
+    quads = min(int((end - begin) / (4.0 * step)) + 1, _CLASSES - _WINDOW - 1)
+    step = (end - begin) / (4.0 * quads)
+    items[item, 0], items[item, 1] = begin - items[item, 5] + 0.5 * step, step
+    return _WINDOW + quads
+
+
+@njit(cache=True, error_model="numpy")
+def _add_windows(peaks: np.ndarray, i: int, item: int, items: np.ndarray, kind: np.ndarray) -> int:
+    """Write the one or two windows of a law of high concentration; returns the next free item."""
+    t = peaks[4, i] / (1.0 + peaks[5, i])
+    items[item, 2], items[item, 3], items[item, 4], items[item, 5] = peaks[3, i], peaks[2, i], t, -t
+    kind[item] = _add_window(peaks[7, i], peaks[8, i], peaks[6, i], item, items)
+    if peaks[10, i] > peaks[9, i]:
+        item += 1
+        items[item, 2], items[item, 3], items[item, 4], items[item, 5] = peaks[3, i], peaks[2, i], t, t
+        kind[item] = _add_window(peaks[9, i], peaks[10, i], peaks[6, i], item, items)
+    return item + 1
+
+
+@njit(cache=True, error_model="numpy")
+def _plan(eta: np.ndarray, laws: np.ndarray, peaks: np.ndarray, items: np.ndarray, kind: np.ndarray, owner: np.ndarray) -> int:
+    """Turn laws into items to sum; returns how many."""
+    item = high = 0
+    for i in range(eta.shape[0]):
+        first, second = eta[i, 0], eta[i, 1]
+        p, q, kappa2, cos, sin, sign = quadrant_frame(first.real, first.imag, second.real, second.imag)
+        laws[i, _P], laws[i, _Q], laws[i, _SECOND] = p, q, kappa2
+        laws[i, _TURN_COS], laws[i, _TURN_SIN], laws[i, _SIGN] = cos, sin, sign
+        total = math.sqrt(p * p + q * q) + 4.0 * kappa2
+        if total > HIGHEST:
+            peaks[0, high], peaks[1, high], peaks[2, high] = p, q, 4.0 * kappa2
+            laws[i, _PEAK] = high
+            high += 1
+        else:
+            laws[i, _PEAK] = -1.0
+            items[item, 0], items[item, 1], items[item, 2] = p, q, kappa2
+            kind[item], owner[item] = quadrant_nodes(total), i
+            item += 1
+    if high == 0:
+        return item
+    find_windows(peaks, high)
+    for i in range(eta.shape[0]):
+        if laws[i, _PEAK] >= 0.0:
+            following = _add_windows(peaks, int(laws[i, _PEAK]), item, items, kind)
+            owner[item:following] = i
+            item = following
+    return item
+
+
+@njit(cache=True, error_model="numpy")
+def _run(count: int, items: np.ndarray, kind: np.ndarray, owner: np.ndarray, sums: np.ndarray) -> None:
+    """Sum all items, those of one class together, and add each to its law's row of sums."""
+    ends = np.zeros(_CLASSES + 1, dtype=np.int64)
+    for item in range(count):
+        ends[kind[item] + 1] += 1
+    ends = np.cumsum(ends)
+    order = np.empty(count, dtype=np.int64)
+    for item in range(count):
+        order[ends[kind[item]]] = item
+        ends[kind[item]] += 1
+    work = np.empty((16, _LANES))
+    sums[:] = 0.0
+    begin = 0
+    while begin < count:
+        this = kind[order[begin]]
+        lanes = min(ends[this] - begin, _LANES)
+        for lane in range(lanes):
+            for row in range(6):
+                work[row, lane] = items[order[begin + lane], row]
+        if this < _WINDOW:
+            trapezoid_sums(work, this, lanes)
+            for lane in range(lanes):
+                work[1, lane] = 0.5 * math.pi / this
+        else:
+            window_sums(work, 4 * (this - _WINDOW), lanes)
+        for lane in range(lanes):
+            law = owner[order[begin + lane]]
+            for row in range(10):
+                sums[law, row] += work[1, lane] * work[6 + row, lane]
+        begin += lanes
+
+
+@njit(cache=True, error_model="numpy")
+def _finish_trapezoid(i: int, laws: np.ndarray, sums: np.ndarray, moments: np.ndarray) -> tuple[float, float, float]:
+    """Moments in the frame, from the rule over the whole circle; returns log Z, entropy and 1 - |m₁|."""
+    z = 1.0 / sums[i, 0]
+    for k in range(4):
+        moments[i, k] = complex(sums[i, 1 + 2 * k] * z, sums[i, 2 + 2 * k] * z)
+    log_z = math.log(sums[i, 0])
+    first = moments[i, 0]
+    mean = laws[i, _P] * first.real + laws[i, _Q] * first.imag + laws[i, _SECOND] * moments[i, 1].real
+    return log_z, log_z - mean, 1.0 - math.sqrt(first.real * first.real + first.imag * first.imag)
+
+
+@njit(cache=True, error_model="numpy")
+def _finish_windows(
+    i: int, laws: np.ndarray, peaks: np.ndarray, sums: np.ndarray, moments: np.ndarray
+) -> tuple[float, float, float]:
+    """Moments in the frame, from sums around the mode; returns log Z, entropy and 1 - |m₁|."""
+    row = int(laws[i, _PEAK])
+    cosine, sine = peaks[4, row], peaks[5, row]
+    z = 1.0 / sums[i, 0]
+    x, y = sums[i, 2] * z, sums[i, 3] * z
+    mode = complex(cosine, sine)
+    turn = mode
+    moments[i, 0] = turn * complex(1.0 - x, y)
+    for k in range(1, 4):
+        turn = turn * mode
+        moments[i, k] = turn * complex(sums[i, 2 + 2 * k] * z, sums[i, 3 + 2 * k] * z)
+    # |m₁|² = (1 - x)² + y², so 1 - |m₁|² = 2x - x² - y², without the ones.
+    square = 2.0 * x - x * x - y * y
+    # dψ = 2 dτ/(1+τ²), and the weights carry a factor 1/(1+t²) = (1 + sin)/2 more.
+    log_width = math.log(4.0 * sums[i, 0] / (1.0 + sine))
+    height = laws[i, _P] * cosine + laws[i, _Q] * sine + laws[i, _SECOND] * (cosine - sine) * (cosine + sine)
+    return height + log_width, log_width + sums[i, 1] * z, square / (1.0 + math.sqrt(max(1.0 - square, 0.0)))
+
+
+@njit(cache=True)
+def order_two_moments(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """log Z, moments 1..4, 1 - |m₁| and entropy of laws with natural parameters eta (n, 2)."""
+    size = eta.shape[0]
+    log_z, dispersion, entropy = np.empty(size), np.empty(size), np.empty(size)
+    moments = np.empty((size, 4), dtype=np.complex128)
+    chunk = min(size, _CHUNK)
+    laws, peaks, sums, items = np.empty((chunk, 7)), np.empty((11, chunk)), np.empty((chunk, 10)), np.empty((2 * chunk, 6))
+    kind, owner = np.empty(2 * chunk, dtype=np.int64), np.empty(2 * chunk, dtype=np.int64)
+    for begin in range(0, size, _CHUNK):
+        end = min(begin + _CHUNK, size)
+        _run(_plan(eta[begin:end], laws, peaks, items, kind, owner), items, kind, owner, sums)
+        part = moments[begin:end]
+        for i in range(end - begin):
+            if laws[i, _PEAK] >= 0.0:
+                values = _finish_windows(i, laws, peaks, sums, part)
+            else:
+                values = _finish_trapezoid(i, laws, sums, part)
+            log_z[begin + i], entropy[begin + i], dispersion[begin + i] = values
+            turn = complex(laws[i, _TURN_COS], laws[i, _TURN_SIN])
+            power = turn
+            for k in range(4):
+                value = part[i, k]
+                part[i, k] = power * complex(value.real, laws[i, _SIGN] * value.imag)
+                power = power * turn
+    return log_z, moments, dispersion, entropy
