@@ -26,7 +26,7 @@ _BARS = "#D5D8DC"
 _DATA_LABEL = "pick-ups by quarter hour, area true"
 _QUARTER_HOURS = 96
 _GRID_SHARES = (0.02, 0.04, 0.06, 0.08)
-_EDGE_SHARE = 0.102
+_EDGE_SHARE = 0.096
 # Four in the morning: hardly a ride, so there is room for the labels of the circles.
 _EMPTY_DIRECTION = 60.0
 
