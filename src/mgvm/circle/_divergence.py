@@ -35,10 +35,11 @@ def _by_quadrature(law: CircleLaw, other: CircleLaw) -> FloatArray:
     """E_law[log p_law - log p_other] on panels that resolve both."""
     nodes, weights = _panels.flat_nodes_and_weights(_panels.merge(law._panels(), other._panels()))
     log_density, log_other = law[:, None].logpdf(nodes), other[:, None].logpdf(nodes)
-    density, other_density = np.exp(log_density), np.exp(log_other)
+    mass = weights * np.exp(log_density)
     with np.errstate(invalid="ignore", over="ignore"):
-        gap = np.where(density > 0, log_density - log_other, 0.0)
-        # p log(p/q) + q - p integrates to the same and is nowhere negative: nearly equal laws lose no digits.
-        close = density * (gap + np.expm1(-gap))
-        integrand = np.where(np.abs(gap) < 1.0, close, density * gap + (other_density - density))
-    return (weights * integrand).sum(axis=-1)
+        gap = np.where(mass > 0, log_density - log_other, 0.0)
+        plain = (mass * gap).sum(axis=-1) / mass.sum(axis=-1)
+        # p log(p/q) + q - p integrates to the same and is nowhere negative: laws that are alike lose no digits.
+        alike = (mass * (gap + np.expm1(-gap))).sum(axis=-1)
+        furthest = np.abs(log_density - log_other).max(axis=-1, initial=0.0)
+    return np.where(furthest < 1.0, alike, np.maximum(plain, 0.0))

@@ -22,8 +22,8 @@ from scipy.special import erfcx, ndtr, owens_t
 from mgvm._validation import FloatArray
 
 _LOG_ROOT_TURN = 0.5 * np.log(2.0 * np.pi)
-_FAR = 5.0  # beyond it 1 - tM(t), with M the Mills ratio, loses digits, and 28 levels of its fraction give them all
-_LEVELS = 28
+_FAR = 4.0  # beyond it 1 - tM(t), with M the Mills ratio, loses digits, and 40 levels of its fraction give them all
+_LEVELS = 40
 
 
 class Frame(NamedTuple):
@@ -150,11 +150,10 @@ def mass(frame: Frame, x: FloatArray) -> FloatArray:
     ray through γ to the ray at the angle α in (0, π) past it, with h = |γ| sin α, the wedge holds
     ½ - ½ Φ(-h) - T(h, cot α), T being Owen's function; it is odd in α.
     """
-    begin = _wedge(frame, np.full_like(x, -1.0), np.zeros_like(x))
-    end = _wedge(frame, np.cos(x), np.sin(x))
-    angle, held = end[0] - begin[0], end[1] - begin[1]
+    begin, end = (_wedge(frame, np.cos(angle), np.sin(angle)) for angle in (np.full_like(x, -np.pi), x))
+    turned, held = end[0] - begin[0], end[1] - begin[1]
     # Half a turn of φ is half a turn of α: it tells a full turn from none where rounding could take one for the other.
-    turn = np.where(x < 0, angle < -0.5 * np.pi, angle < 0.5 * np.pi)
+    turn = np.where(x < 0, turned < -0.5 * np.pi, turned < 0.5 * np.pi)
     return np.clip(held + turn, 0.0, 1.0)
 
 
@@ -164,6 +163,6 @@ def _wedge(frame: Frame, cos: FloatArray, sin: FloatArray) -> tuple[FloatArray, 
     centred = (frame.gamma_x == 0.0) & (frame.gamma_y == 0.0)
     sine, cosine = np.where(centred, here.y[1], here.across), np.where(centred, here.y[0], here.along)
     height = np.abs(here.across)
-    with np.errstate(divide="ignore"):
+    with np.errstate(divide="ignore", over="ignore"):
         held = 0.5 - 0.5 * ndtr(-height) - owens_t(height, cosine / np.abs(sine))
     return np.arctan2(sine, cosine), np.copysign(held, sine)

@@ -18,6 +18,7 @@ _BLOCK = 1024
 _EPS = float(np.finfo(float).eps)
 _FLAT = 1e-14  # a slope of the log density that is zero to rounding
 _ROUNDING = 5e-16  # of a mass
+_FILLING_ROUNDS = 60
 _LEVEL_TOLERANCE = 1e-8  # of a log density: a Newton step this small leaves an error of its square
 
 # law, angle and kind (+1 maximum, -1 minimum), each with one entry a critical point
@@ -186,6 +187,10 @@ def _join(slopes: _Slopes, crossing: FloatArray) -> tuple[np.ndarray, FloatArray
         # Climbs in angular order, each with the descent that follows it.
         first = int(slopes.kind[index[0]] > 0)
         rising, falling = index[first::2], np.roll(index, -1)[first::2]
+        if (crossing[rising] == slopes.top[rising]).all():  # the mass is so small that its level rounds to the top
+            mode = float(slopes.top[rising[np.argmax(slopes.log_top[rising])]])
+            arcs.append((row, mode, mode))
+            continue
         covered = crossing[rising] == slopes.bottom[rising]
         if covered.all():  # only where the mass is so near one that nothing is left out
             arcs.append((row, -np.pi, np.pi))
@@ -209,17 +214,21 @@ def _filled(
 ) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """The arcs with their ends moved out by the same little, law by law, until they hold the mass to rounding.
 
-    A level known to rounding leaves the ends uncertain where the density is almost flat; there all of them serve
-    equally well, and the mass decides.
+    A level known to rounding leaves the ends uncertain where the density is almost flat, as it is at a mode; there all
+    of them serve equally well, and the mass decides.
     """
     cumulative = laws._cumulative()
-    for _ in range(2):
+    before = np.full(laws._size, np.inf)
+    for _ in range(_FILLING_ROUNDS):
         held = np.bincount(row, cumulative(row, upper) - cumulative(row, lower), minlength=laws._size)
         edge = np.bincount(row, laws[row].pdf(lower) + laws[row].pdf(upper), minlength=laws._size)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            move = np.where(held < 1.0, (mass - held) / edge, 0.0)[row]
-        room = 0.25 * (upper - lower)
-        move = np.clip(np.nan_to_num(move), -room, room)
+        wanting = (np.abs(mass - held) > _ROUNDING) & (np.abs(mass - held) < 0.9 * before) & (held < 1.0)
+        missing, before = np.where(wanting, mass - held, 0.0)[row], np.abs(mass - held)
+        if not wanting.any():
+            break
+        room = np.where(upper > lower, 0.25 * (upper - lower), np.pi)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            move = np.clip(np.where(missing != 0.0, missing / edge[row], 0.0), -room, room)
         lower, upper = lower - move, upper + move
     return row, lower, upper
 

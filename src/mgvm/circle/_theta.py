@@ -21,6 +21,7 @@ from mgvm._validation import FloatArray
 CROSSOVER = 1.5
 _HARMONICS = np.arange(1.0, 6.0)
 _LOG_TURN = np.log(2.0 * np.pi)
+_SMALLEST_SQUARE = 1e-300  # of sigma where it divides: all images but the nearest vanish long before
 
 Formula = Callable[[FloatArray, FloatArray], FloatArray]
 
@@ -69,7 +70,7 @@ def _image_weights(offset: FloatArray, sigma: FloatArray) -> tuple[FloatArray, F
     # (|d| - 2πk)² - d² = 4πk(πk - |d|): the squares themselves, which cancel, are never formed.
     distance = np.abs(offset)
     with np.errstate(over="ignore", under="ignore"):
-        rate = 2.0 * np.pi / sigma**2
+        rate = 2.0 * np.pi / np.maximum(sigma**2, _SMALLEST_SQUARE)
         first = np.exp(-rate * (np.pi - distance))
         return first, np.exp(-rate * (np.pi + distance)), (first * np.exp(-rate * np.pi)) ** 2
 
@@ -84,7 +85,7 @@ def _log_density_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
 def _slope_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
     first, back, second = _image_weights(offset, sigma)
     turns = (first - back + 2.0 * second) / (1.0 + first + back + second)
-    return (np.copysign(2.0 * np.pi * turns, offset) - offset) / sigma**2
+    return (np.copysign(2.0 * np.pi * turns, offset) - offset) / np.maximum(sigma**2, _SMALLEST_SQUARE)
 
 
 def _harmonic_weights(sigma: FloatArray) -> FloatArray:

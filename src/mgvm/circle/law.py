@@ -81,14 +81,14 @@ class CircleLaw(abc.ABC):
         law = object.__new__(type(self))
         for name, trailing in self._trailing.items():
             value = self.__dict__[name]
-            rows = select(value.reshape((self._size,) + value.shape[value.ndim - trailing :]))
+            rows = np.asarray(select(value.reshape((self._size,) + value.shape[value.ndim - trailing :])))
             rows.flags.writeable = False
             law.__dict__[name] = rows
         return law
 
     def __getitem__(self, index: Any) -> Self:
         """The laws at an index of the batch, as NumPy would index an array of them."""
-        position = np.asarray(np.arange(self._size).reshape(self.batch_shape)[index])
+        position = np.arange(self._size).reshape(self.batch_shape)[index]
         return self._rows(lambda rows: rows[position])
 
     def _flat(self) -> Self:

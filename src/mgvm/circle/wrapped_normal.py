@@ -76,8 +76,8 @@ class WrappedNormal(CircleLaw):
         """F(x) = ∫_{-π}^{x} p, continued past a turn: F(-π) = 0 and F(x + 2π) = F(x) + 1."""
         points, mu, sigma = check.broadcast(x=check.angles(x, "x"), mu=self.mu, sigma=self.sigma)
         turns = np.floor((points + np.pi) / (2.0 * np.pi))
-        mass = _mass_between(wrap(mu), sigma, points - 2.0 * np.pi * turns)
-        return (turns + np.clip(mass, 0.0, 1.0))[()]
+        inside = np.clip(points - 2.0 * np.pi * turns, -np.pi, np.pi)
+        return (turns + np.clip(_mass_between(wrap(mu), sigma, inside), 0.0, 1.0))[()]
 
     def _cumulative(self) -> Cumulative:
         return lambda row, x: self[row].cdf(x)

@@ -1,0 +1,354 @@
+"""What CircleLaw derives from any density: distribution, arcs, modes, expectations, divergences, and the batch."""
+
+import copy
+import pickle
+import time
+import tracemalloc
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mgvm import ProjectedNormal, WrappedNormal
+from mgvm.circle import CircleLaw, _panels, _roots
+
+EYE = np.eye(2)
+ONE_MODE = [
+    WrappedNormal(0.3, 0.7),
+    WrappedNormal(-3.1, 1e-5),
+    WrappedNormal(2.0, 4.0),
+    ProjectedNormal([1.0, 0.5], [[1.0, 0.2], [0.2, 0.5]]),
+    ProjectedNormal([-200.0, 0.1], EYE),
+]
+TWO_MODES = [
+    ProjectedNormal([0.0, 0.0], np.diag([1.0, 0.1])),
+    ProjectedNormal([0.1, 0.0], np.diag([0.01, 1.0])),
+    ProjectedNormal([-0.02, 0.01], [[1.0, 0.999], [0.999, 1.0]]),
+    ProjectedNormal([0.01, 0.0], np.diag([1.0, 1e-8])),
+]
+LAWS = ONE_MODE + TWO_MODES
+
+
+class Cardioid(CircleLaw):
+    """p = (1 + 2ρ cos φ) / 2π: the least a law can give."""
+
+    _trailing = {"rho": 0}
+
+    def __init__(self, rho):
+        self._set(rho=np.asarray(rho, dtype=float))
+
+    def logpdf(self, x):
+        return np.log1p(2 * self.rho * np.cos(np.asarray(x))) - np.log(2 * np.pi)
+
+    def _log_slope(self, x):
+        return -2 * self.rho * np.sin(x) / (1 + 2 * self.rho * np.cos(x))
+
+    def _panels(self):
+        return np.broadcast_to(np.linspace(-np.pi, np.pi, 9), (*self.batch_shape, 9))
+
+    def sample(self, shape=(), rng=None):
+        raise NotImplementedError
+
+
+def held(law, arcs):
+    """Mass of the arcs of one law."""
+    arcs = arcs[np.isfinite(arcs[:, 0])]
+    return (law.cdf(arcs[:, 1]) - law.cdf(arcs[:, 0])).sum()
+
+
+class TestDistribution:
+    def test_closed_forms_of_the_cardioid(self):
+        law, x = Cardioid([[0.0], [0.2], [0.45]]), np.linspace(-9, 9, 61)
+        assert_allclose(law.cdf(x), (x + np.pi + 2 * law.rho * np.sin(x)) / (2 * np.pi), atol=2e-15)
+        assert_allclose(law.cdf(law.icdf(np.linspace(-2, 3, 41))), np.tile(np.linspace(-2, 3, 41), (3, 1)), atol=2e-15)
+        assert_allclose(law.moment(1)[:, 0], [0.0, 0.2, 0.45], atol=1e-16)
+        assert_allclose(law.moment(50), 0.0, atol=1e-15)
+
+    @pytest.mark.parametrize("law", LAWS)
+    def test_turns(self, law):
+        x = np.linspace(-3.0, 3.0, 31)
+        assert_allclose(law.cdf(x + 2 * np.pi), law.cdf(x) + 1, atol=1e-14 + 3e-15 * law.pdf(x).max())
+        p = np.linspace(0.05, 0.95, 19)
+        assert_allclose(law.icdf(p + 3), law.icdf(p) + 6 * np.pi, rtol=1e-15)
+        assert ((law.icdf(p) >= -np.pi) & (law.icdf(p) <= np.pi)).all()
+
+    @pytest.mark.parametrize("law", LAWS)
+    def test_inverse_both_ways(self, law):
+        p = np.concatenate([[0.0, 1e-9], np.linspace(0.01, 0.99, 99), [1.0]])
+        x = law.icdf(p)
+        assert (np.diff(x) >= 0).all()
+        assert_allclose(law.cdf(x), p, atol=1e-15 * (2 + law.pdf(x).max()))
+        inner = x[2:-1]
+        assert_allclose(law.icdf(law.cdf(inner)), inner, atol=1e-14 / law.pdf(inner).min() + 1e-15)
+
+    def test_panels_anywhere_on_the_turn(self):
+        for mu in np.linspace(-np.pi, np.pi, 25):
+            law, x = WrappedNormal(mu, 0.3), np.linspace(-7, 7, 29)
+            assert_allclose(CircleLaw.cdf(law, x), law.cdf(x), atol=1e-14)
+
+
+class TestIntervals:
+    @pytest.mark.parametrize("law", [*LAWS, Cardioid(0.3), Cardioid(1e-9), WrappedNormal(1.0, 8.0)])
+    @pytest.mark.parametrize("mass", [1e-6, 0.05, 0.5, 0.9, 0.999])
+    def test_hold_the_mass_at_one_density(self, law, mass):
+        arcs = law.interval(mass)
+        assert_allclose(held(law, arcs), mass, atol=1e-15 * (4 + law.pdf(arcs).max()))
+        ends = law.logpdf(arcs)
+        assert np.ptp(ends) <= 1e-9 + 1e-15 * np.abs(law._log_slope(arcs)).max()
+        assert ((arcs[:, 0] >= -np.pi) & (arcs[:, 0] < np.pi) & (arcs[:, 0] <= arcs[:, 1])).all()
+        inside = arcs.mean(axis=-1)
+        assert (law.logpdf(inside) >= ends.min() - 1e-12).all()
+
+    @pytest.mark.parametrize("law", ONE_MODE)
+    def test_one_arc_around_one_mode(self, law):
+        (arc,) = law.interval(0.8)
+        mode = law.modes().location[0]
+        assert arc[0] <= mode <= arc[1] or arc[0] <= mode + 2 * np.pi <= arc[1]
+
+    @pytest.mark.parametrize("law", TWO_MODES)
+    def test_two_arcs_around_two_modes(self, law):
+        assert law.modes().location.shape == (2,)
+        assert law.interval(0.7).shape == (2, 2)
+
+    def test_a_covered_valley_joins_two_arcs(self):
+        law = ProjectedNormal([0.8, 0.0], np.diag([0.3, 1.5]))  # modes at about ±0.9, the valley between them shallow
+        assert law.modes().location.shape == (2,)
+        assert law.interval(0.3).shape == (2, 2)
+        (arc,) = law.interval(0.9)
+        assert_allclose(arc, -arc[::-1], atol=1e-12)
+        assert_allclose(held(law, arc[None]), 0.9, atol=1e-14)
+
+    def test_shortest_among_sets_of_that_mass(self):
+        law, mass = ProjectedNormal([1.0, 0.5], [[1.0, 0.2], [0.2, 0.5]]), 0.6
+        (arc,) = law.interval(mass)
+        for start in np.linspace(0.0, 0.99, 50):
+            other = law.icdf(start + mass) - law.icdf(start)
+            assert np.diff(arc)[0] <= other + 1e-12
+
+    def test_across_the_seam(self):
+        (arc,) = WrappedNormal(3.0, 0.4).interval(0.95)
+        assert arc[0] < np.pi < arc[1]
+        assert_allclose(arc.mean(), 3.0, rtol=1e-14)
+
+    def test_uniform_laws_take_one_arc_around_zero(self):
+        law = ProjectedNormal(np.zeros((2, 2)), EYE)
+        assert_allclose(law.interval(0.5), [[[-np.pi / 2, np.pi / 2]]] * 2)
+
+    def test_batch_is_padded(self):
+        law = ProjectedNormal([[3.0, 0.0], [0.0, 0.0], [0.0, 0.0]], [EYE, np.diag([1.0, 0.01]), EYE])
+        arcs = law.interval(0.5)
+        assert arcs.shape == (3, 2, 2)
+        assert_array_equal(np.isnan(arcs[:, 1, 0]), [True, False, True])
+        for one, rows in zip(law, arcs, strict=True):
+            assert_allclose(rows[np.isfinite(rows[:, 0])], one.interval(0.5), rtol=1e-13)
+
+    def test_fast_enough_for_one_law(self):
+        law = TWO_MODES[1]
+        times = []
+        for _ in range(15):
+            start = time.process_time()
+            law.interval(0.9)
+            times.append(time.process_time() - start)
+        assert min(times) < 0.06  # about 0.01 on a quiet machine
+
+    @pytest.mark.parametrize("mass", [0.0, 1.0, 1.5, np.nan, "a"])
+    def test_bad_mass(self, mass):
+        with pytest.raises((ValueError, TypeError), match="mass must"):
+            WrappedNormal(0.0, 1.0).interval(mass)
+
+
+class TestModes:
+    def test_are_local_maxima_found_by_a_dense_grid(self):
+        rng = np.random.default_rng(3)
+        grid = np.linspace(-np.pi, np.pi, 20_000, endpoint=False)
+        for _ in range(60):
+            factor = rng.normal(size=(2, 2))
+            law = ProjectedNormal(rng.normal(size=2) * rng.exponential(1.0), factor @ factor.T + 0.01 * EYE)
+            value = law.logpdf(grid)
+            peak = (value > np.roll(value, 1)) & (value >= np.roll(value, -1))
+            location, density = law.modes()
+            assert_allclose(np.sort(location), grid[peak], atol=2 * np.pi / 20_000)
+            assert (np.diff(density) <= 0).all()
+            assert (np.abs(law._log_slope(location)) < 1e-9).all()
+
+    def test_uniform_has_none_even_by_rounding(self):
+        turn = np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]])
+        cov = turn @ (0.7 * EYE) @ turn.T
+        assert ProjectedNormal([0.0, 0.0], 0.5 * (cov + cov.T)).modes().location.shape[-1] == 0
+        assert Cardioid(0.0).modes().location.shape == (0,)
+
+    def test_extreme_laws_have_no_spurious_modes(self):
+        for length in (1e2, 1e5, 1e8):
+            for axis in (0.0, 0.4, 1.3):
+                u = np.array([np.cos(axis), np.sin(axis)])
+                law = ProjectedNormal(length * u, EYE + np.outer(u, u))
+                assert law.modes().location.shape == (1,)
+
+
+class TestExpectations:
+    def test_high_moments_are_resolved(self):
+        law = Cardioid(0.4)
+        for k in (0, 1, 2, 5, 10, 100, 1000):
+            assert_allclose(law.moment(k), {0: 1.0, 1: 0.4}.get(k, 0.0), atol=2e-15)
+        with pytest.raises(TypeError, match="k must be an integer"):
+            law.moment(1.5)
+
+    def test_entropy_and_direction_of_the_cardioid(self):
+        # E log(1 + 2ρ cos φ) = log((1 + s)/2) + 1 - s with s = √(1 - 4ρ²)
+        rho = np.array([0.0, 0.1, 0.3, 0.4])
+        s = np.sqrt(1 - 4 * rho**2)
+        assert_allclose(Cardioid(rho).entropy(), np.log(2 * np.pi) - np.log((1 + s) / 2) - 1 + s, atol=1e-14)
+        assert_array_equal(np.isnan(Cardioid(rho).mean_direction()), [True, False, False, False])
+
+    @pytest.mark.parametrize("first", range(len(LAWS)))
+    def test_divergence_against_a_dense_grid(self, first):
+        n = 2_000_003
+        x = np.linspace(-np.pi, np.pi, n, endpoint=False)
+        law = LAWS[first]
+        log_density = law.logpdf(x)
+        density = np.exp(log_density) * 2 * np.pi / n
+        for other in LAWS[:1] + LAWS[2:4] + LAWS[5:7]:
+            exact = (density * (log_density - other.logpdf(x))).sum()
+            assert_allclose(law.kl_divergence(other), exact, rtol=1e-9, atol=1e-12)
+        assert law.kl_divergence(law) == 0.0
+
+    def test_divergence_broadcasts(self):
+        first, second = WrappedNormal([0.0, 1.0, 2.0], 0.5), ProjectedNormal([[1.0, 0.0], [0.0, 1.0]], EYE)
+        table = first[:, None].kl_divergence(second)
+        assert table.shape == (3, 2)
+        assert_allclose(table[2, 1], first[2].kl_divergence(second[1]), rtol=1e-14)
+        with pytest.raises(ValueError, match="do not broadcast"):
+            first.kl_divergence(second)
+        with pytest.raises(TypeError, match="other must be a law on the circle"):
+            first.kl_divergence(3.0)
+
+    def test_divergence_sees_the_seam_of_a_wrapped_normal(self):
+        # log p of WN(0, σ) near the antipode is a kink of width σ²; uniform mass there must be integrated across it.
+        n = 4_000_000
+        x = (np.arange(n) + 0.5) * np.pi / n
+        for sigma in (0.05, 0.3, 1.0):
+            other = WrappedNormal(0.0, sigma)
+            exact = -np.log(2 * np.pi) - other.logpdf(x).mean()
+            assert_allclose(WrappedNormal(0.0, 60.0).kl_divergence(other), exact, rtol=1e-11)
+
+
+class TestBatch:
+    def test_indexing_is_numpys(self):
+        law = WrappedNormal(np.arange(6.0).reshape(2, 3), 0.5)
+        assert law[1].batch_shape == (3,)
+        assert law[:, None, 1:].batch_shape == (2, 1, 2)
+        assert law[..., np.array([True, False, True])].batch_shape == (2, 2)
+        assert law[1, 2].mu == 5.0
+        with pytest.raises(IndexError):
+            law[2]
+        pair = ProjectedNormal(np.ones((4, 2)), EYE)[::2]
+        assert pair.batch_shape == (2,)
+        assert pair.cov.shape == (2, 2, 2)
+
+    @pytest.mark.parametrize("law", [WrappedNormal(np.zeros(0), 1.0), ProjectedNormal(np.zeros((0, 2)), EYE)])
+    def test_empty_batches(self, law):
+        assert law.batch_shape == (0,)
+        for value in (
+            law.logpdf(0.0),
+            law.pdf(0.0),
+            law.cdf(0.1),
+            law.icdf(0.5),
+            law.entropy(),
+            law.moment(2),
+            law.mean_direction(),
+            law.resultant_length(),
+            law.kl_divergence(law),
+        ):
+            assert value.shape == (0,)
+        assert law.sample(3, rng=0).shape == (3, 0)
+        assert law.modes().location.shape == (0, 0)
+        assert law.interval(0.5).shape == (0, 0, 2)
+
+    def test_single_laws_give_scalars(self):
+        law = ProjectedNormal([1.0, 0.0], EYE)
+        for value in (
+            law.logpdf(0.0),
+            law.cdf(0.0),
+            law.icdf(0.3),
+            law.moment(1),
+            law.entropy(),
+            law.sample(rng=0),
+            law.mean_direction(),
+            law.kl_divergence(law),
+        ):
+            assert np.ndim(value) == 0
+        assert law.sample((2, 3), rng=0).shape == (2, 3)
+
+    def test_a_million_laws(self):
+        n = 1_000_000
+        rng = np.random.default_rng(0)
+        mean = rng.normal(size=(n, 2))
+        tracemalloc.start()
+        for law in (WrappedNormal(mean[:, 0], np.exp(mean[:, 1])), ProjectedNormal(mean, EYE)):
+            assert law.logpdf(0.3).shape == (n,)
+            assert law.sample(rng=1).shape == (n,)
+        assert WrappedNormal(mean[:, 0], 1.0).moment(2).shape == (n,)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 6e8
+
+    def test_blocks_do_not_show(self):
+        rng = np.random.default_rng(0)
+        law = ProjectedNormal(rng.normal(size=(2500, 2)), EYE)
+        some = np.array([0, 1023, 1024, 2047, 2048, 2499])
+        for method, argument in [("moment", 1), ("cdf", 0.3), ("icdf", 0.3), ("interval", 0.5)]:
+            assert_allclose(getattr(law, method)(argument)[some], getattr(law[some], method)(argument), rtol=1e-12)
+        assert_allclose(law.modes().location[some], law[some].modes().location, rtol=1e-12)
+        assert_allclose(law.kl_divergence(law[::-1])[some], law[some].kl_divergence(law[::-1][some]), rtol=1e-12)
+
+    def test_laws_are_frozen_values(self):
+        mu = np.zeros(3)
+        law = WrappedNormal(mu, 1.0)
+        mu[:] = 9.0
+        assert_array_equal(law.mu, 0.0)
+        with pytest.raises(AttributeError, match="frozen value"):
+            law.mu = 1.0
+        with pytest.raises(ValueError, match="read-only"):
+            law.mu[0] = 1.0
+        for twin in (copy.deepcopy(law), pickle.loads(pickle.dumps(law))):
+            assert_array_equal(twin.logpdf(1.0), law.logpdf(1.0))
+
+    def test_repr(self):
+        assert repr(WrappedNormal(0.5, 2.0)) == "WrappedNormal(mu=0.5, sigma=2.)"
+        assert "whitening" not in repr(ProjectedNormal([0.0, 1.0], EYE))
+
+
+class TestRoots:
+    def test_bad_slopes_only_cost_rounds(self):
+        target = np.linspace(0.1, 0.9, 9)
+        for factor in (1.0, 100.0, 0.01, -1.0, np.nan, 0.0):
+            root = _roots.increasing_roots(
+                lambda index, x, f=factor: (x**3 - target[index], f * 3 * x**2),
+                np.zeros(9),
+                np.ones(9),
+                np.full(9, 0.5),
+            )
+            assert_allclose(root, np.cbrt(target), rtol=1e-12)
+
+    def test_steps_and_plateaus(self):
+        root = _roots.increasing_roots(
+            lambda index, x: (np.where(x < 0.3, -1.0, 1.0), np.zeros_like(x)), np.zeros(1), np.ones(1), np.full(1, 0.9)
+        )
+        assert_allclose(root, 0.3, rtol=1e-14)
+
+
+class TestPanels:
+    def test_split_and_merge_keep_the_turn(self):
+        first, second = np.array([-1.0, 0.0, 2.0, -1.0 + 2 * np.pi]), np.array([[3.0, 4.0, 3.0 + 2 * np.pi]])
+        both = _panels.merge(first, second)
+        assert both.shape == (1, 7)
+        assert (np.diff(both) >= 0).all()
+        assert both[0, 0] == first[0]
+        assert both[0, -1] == first[-1]
+        assert_allclose(_panels.split(first, 3)[[0, 3, 6, 9]], first)
+        nodes, weights = _panels.nodes_and_weights(_panels.split(first, 3))
+        assert_allclose((weights * np.cos(nodes) ** 2).sum(), np.pi, rtol=1e-15)
+
+    def test_pad(self):
+        assert_array_equal(_panels.pad([np.array([0.0, 1.0]), np.array([0.0, 0.5, 1.0])]), [[0, 1, 1], [0, 0.5, 1]])
+        assert _panels.pad([]).shape == (0, 2)
