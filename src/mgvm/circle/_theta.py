@@ -19,7 +19,6 @@ from mgvm._validation import FloatArray
 # At this sigma three images (relative remainder e^{-8π²/σ²} = 6e-16) and five harmonics (ρ^36 = 3e-18) both suffice,
 # and the sum of harmonics, at least 0.37 everywhere, loses no digits.
 CROSSOVER = 1.5
-_HARMONICS = np.arange(1.0, 6.0)
 _LOG_TURN = np.log(2.0 * np.pi)
 _SMALLEST_SQUARE = 1e-300  # of sigma where it divides: all images but the nearest vanish long before
 
@@ -88,22 +87,32 @@ def _slope_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
     return (np.copysign(2.0 * np.pi * turns, offset) - offset) / np.maximum(sigma**2, _SMALLEST_SQUARE)
 
 
-def _harmonic_weights(sigma: FloatArray) -> FloatArray:
-    """2 ρ^{n²} for n = 1, ..., 5 along a new first axis."""
-    order = _HARMONICS.reshape(-1, *(1,) * sigma.ndim)
-    with np.errstate(under="ignore"):
-        return 2.0 * np.exp(-0.5 * (order * sigma) ** 2)
+def _harmonic_weights(sigma: FloatArray) -> list[FloatArray]:
+    """2 ρ^{n²} for n = 1, ..., 5."""
+    with np.errstate(under="ignore", over="ignore"):
+        rho = np.exp(-0.5 * sigma**2)
+        fourth = (rho * rho) ** 2
+        sixteenth = (fourth * fourth) ** 2
+        return [2.0 * power for power in (rho, fourth, fourth**2 * rho, sixteenth, sixteenth * fourth**2 * rho)]
+
+
+def _clenshaw(cos: FloatArray, weights: list[FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Σ w_n cos nd and Σ w_n sin nd / sin d, from cos d alone."""
+    last, before = np.zeros_like(cos), np.zeros_like(cos)
+    for weight in reversed(weights):
+        last, before = weight + 2.0 * cos * last - before, last
+    return cos * last - before, last
 
 
 def _log_density_by_harmonics(offset: FloatArray, sigma: FloatArray) -> FloatArray:
-    total = sum(weight * np.cos(n * offset) for n, weight in zip(_HARMONICS, _harmonic_weights(sigma), strict=True))
-    return np.log1p(total) - _LOG_TURN
+    return np.log1p(_clenshaw(np.cos(offset), _harmonic_weights(sigma))[0]) - _LOG_TURN
 
 
 def _slope_by_harmonics(offset: FloatArray, sigma: FloatArray) -> FloatArray:
-    terms = list(zip(_HARMONICS, _harmonic_weights(sigma), strict=True))
-    total = sum(weight * np.cos(n * offset) for n, weight in terms)
-    return -sum(n * weight * np.sin(n * offset) for n, weight in terms) / (1.0 + total)
+    cos, weights = np.cos(offset), _harmonic_weights(sigma)
+    total, _ = _clenshaw(cos, weights)
+    _, slope = _clenshaw(cos, [n * weight for n, weight in enumerate(weights, start=1)])
+    return -np.sin(offset) * slope / (1.0 + total)
 
 
 def _mass_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
@@ -115,8 +124,8 @@ def _mass_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
 
 
 def _mass_by_harmonics(offset: FloatArray, sigma: FloatArray) -> FloatArray:
-    terms = zip(_HARMONICS, _harmonic_weights(sigma), strict=True)
-    return (offset + sum(weight / n * np.sin(n * offset) for n, weight in terms)) / (2.0 * np.pi)
+    _, slope = _clenshaw(np.cos(offset), [weight / n for n, weight in enumerate(_harmonic_weights(sigma), start=1)])
+    return (offset + np.sin(offset) * slope) / (2.0 * np.pi)
 
 
 def _hermite_by_images(offset: FloatArray, sigma: float) -> FloatArray:
@@ -138,7 +147,7 @@ def _hermite_by_images(offset: FloatArray, sigma: float) -> FloatArray:
 def _hermite_by_harmonics(offset: FloatArray, sigma: float) -> FloatArray:
     total = np.ones_like(offset)
     out = np.zeros((4, *offset.shape))
-    for n, weight in zip(_HARMONICS, _harmonic_weights(np.asarray(sigma)), strict=True):
+    for n, weight in enumerate(_harmonic_weights(np.asarray(sigma)), start=1):
         cos, sin, scale = weight * np.cos(n * offset), weight * np.sin(n * offset), n * sigma
         total += cos
         out += np.stack([scale * sin, -(scale**2) * cos, -(scale**3) * sin, scale**4 * cos])
