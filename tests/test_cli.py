@@ -151,14 +151,25 @@ def test_ctrl_c_exits_with_130(tmp_path):
 
 
 def test_progress_speaks_only_when_it_takes_long(capsys, monkeypatch):
-    with cli._Progress() as progress:
+    with cli._Progress("a note") as progress:
         progress("something quick")
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(cli, "_PATIENCE", 0.05)
-    with cli._Progress() as progress:
-        progress("something slow")
+    monkeypatch.setattr(cli, "_PATIENCE", 0.02)
+    with cli._Progress("a note") as progress:
+        progress("one")
         time.sleep(0.3)
-    assert "... something slow" in capsys.readouterr().err
+        progress("two")
+        time.sleep(0.3)
+    assert capsys.readouterr().err.splitlines() == ["... one (0 s; a note)", "... two (0 s)"]
+
+
+def test_progress_reminds_now_and_then(capsys, monkeypatch):
+    monkeypatch.setattr(cli, "_PATIENCE", 0.02)
+    monkeypatch.setattr(cli, "_REMINDER", 0.05)
+    with cli._Progress("a note") as progress:
+        progress("something slow")
+        time.sleep(0.5)
+    assert capsys.readouterr().err.count("... something slow") > 1
 
 
 def test_alone_it_prints_help(capsys):

@@ -9,6 +9,7 @@ import argparse
 import os
 import sys
 import threading
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
@@ -21,13 +22,15 @@ if TYPE_CHECKING:
     from mgvm.experiments.time_of_day import Fit
 
 _PATIENCE = 2.0
+_REMINDER = 10.0
 
 
 class _Progress:
-    """Says on standard error what is being done, once nothing has been said for two seconds."""
+    """Says on standard error what is being done once it takes long: each step once, then a reminder now and then."""
 
-    def __init__(self) -> None:
+    def __init__(self, note: str) -> None:
         self._text = "working"
+        self._note = note
         self._done = threading.Event()
         self._thread = threading.Thread(target=self._speak, daemon=True)
 
@@ -45,8 +48,13 @@ class _Progress:
         self._thread.join()
 
     def _speak(self) -> None:
+        start = spoken = time.monotonic()
+        said, note = "", f"; {self._note}"
         while not self._done.wait(_PATIENCE):
-            print(f"... {self._text}", file=sys.stderr, flush=True)
+            text, now = self._text, time.monotonic()
+            if text != said or now - spoken >= _REMINDER:
+                print(f"... {text} ({now - start:.0f} s{note})", file=sys.stderr, flush=True)
+                said, spoken, note = text, now, ""
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -112,7 +120,7 @@ def _demo(folder: Path, force: bool) -> int:
     from mgvm.experiments._output import RefusedError
 
     try:
-        with _Progress() as progress:
+        with _Progress("a first run also compiles the numerics") as progress:
             result = demo.run(folder, force=force, report=progress)
     except RefusedError as error:
         print(f"mgvm demo: {error}", file=sys.stderr)
