@@ -81,5 +81,24 @@ def refine(c: np.ndarray, first: int, levels: int, drop: float) -> tuple[np.ndar
 @njit(cache=True)
 def grid_size(order: int, needed: float) -> tuple[int, int]:
     """First cells and halvings that give at least `needed` cells, starting from some eight a harmonic."""
-    levels = max(0, int(math.floor(math.log2(max(needed, 1.0) / (8.0 * order)))))
+    needed = max(needed, 8.0 * order)
+    levels = max(0, int(math.floor(math.log2(needed / (8.0 * order)))))
     return int(math.ceil(needed / 2.0**levels)), levels
+
+
+@njit(cache=True, error_model="numpy")
+def panel_edges(c: np.ndarray) -> np.ndarray:
+    """Edges, from -π to π, of panels on which e^f is smooth: three standard deviations at most of the sharpest peak the
+    concentration allows wherever e^f is above e^-45 of its maximum, coarser elsewhere."""
+    first, levels = grid_size(c.size, 2.0 * math.pi / 3.0 * math.sqrt(total_concentration(c)))
+    kept, _, aside = refine(c, first, levels, 45.0)
+    half = math.pi / (first * 2.0**levels)
+    edges = np.empty(kept.size + aside.shape[0] + 1)
+    for i in range(kept.size):
+        edges[i] = 2 * kept[i] * half - math.pi
+    for i in range(aside.shape[0]):
+        edges[kept.size + i] = aside[i, 0] - aside[i, 1]
+    edges[-1] = math.pi
+    edges[:-1].sort()
+    edges[0] = -math.pi
+    return edges

@@ -131,7 +131,10 @@ def draw(rng: np.random.Generator, law: tuple, hat: tuple) -> tuple[float, float
         y = w * w * v
         cosine, sine = 1.0 - 2.0 * y, 2.0 * w * v
         far = c + s * w if folded else s * w - c
-        accept = (1.0 + beta * y) * math.exp(-2.0 * y * (m + k * far * far * v)) / height
+        drop = 2.0 * y * (m + k * far * far * v)
+        if drop > 700.0:  # would underflow, slowly
+            continue
+        accept = (1.0 + beta * y) * math.exp(-drop) / height
         u = rng.random()
         if not folded:
             if u <= accept:

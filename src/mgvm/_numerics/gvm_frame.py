@@ -96,3 +96,10 @@ def highest_mode(p: float, q: float, k: float) -> tuple[float, float, float]:
     y = _improve(y, p, q, below, above, shift)
     y = _improve(y, p, q, below, above, shift)
     return (y + above) * scale, p / (y + above), q / (y + shift)
+
+
+@njit(cache=True, error_model="numpy")
+def one_less_length(x: float, y: float) -> float:
+    """1 - |m| for m = (1 - x) + iy: |m|² = 1 - (2x - x² - y²), so that near |m| = 1 no ones cancel."""
+    length = math.sqrt((1.0 - x) * (1.0 - x) + y * y)
+    return (2.0 * x - x * x - y * y) / (1.0 + length)

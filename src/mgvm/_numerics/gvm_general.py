@@ -15,6 +15,7 @@ import numpy as np
 from numba import njit
 
 from mgvm._numerics.gvm_cells import grid_size, refine, total_concentration, value_and_slope
+from mgvm._numerics.gvm_frame import one_less_length
 
 _DROP = 50.0  # deep, because a far window of weight e^-40 still weighs in 1 - |m₁| beside 1/(2K)
 
@@ -29,10 +30,10 @@ def _suffix_sums(c: np.ndarray, centre: float, out: np.ndarray) -> None:
 
 
 @njit(cache=True, error_model="numpy")
-def _one(c: np.ndarray, moments: np.ndarray) -> tuple[float, float, float]:
-    """Fill the moments of one law; returns log Z, 1 - |m₁| and entropy."""
+def _one(c: np.ndarray, moments: np.ndarray) -> tuple[float, float, float, float, float]:
+    """Fill the moments of one law; returns log Z, 1 - |m₁|, entropy, log density at the reference, and the reference."""
     order = c.size
-    first, levels = grid_size(order, 20.0 + 8.0 * math.sqrt(total_concentration(c)) + moments.size)
+    first, levels = grid_size(order, 12.0 + 8.0 * (order + math.sqrt(total_concentration(c))) + moments.size)
     kept, facts, _ = refine(c, first, levels, _DROP)
     cells = first * 2**levels
     width = 2.0 * math.pi / cells
@@ -78,18 +79,19 @@ def _one(c: np.ndarray, moments: np.ndarray) -> tuple[float, float, float]:
     for k in range(moments.size):
         moments[k] *= scale
     x, y = x_sum * scale, y_sum * scale
-    square = 2.0 * x - x * x - y * y
     log_width = math.log(width * z_sum)
-    dispersion = square / (1.0 + math.sqrt(max(1.0 - square, 0.0)))
-    return top + log_width, dispersion, log_width + drop_sum * scale
+    dispersion = one_less_length(x, y)
+    return top + log_width, dispersion, log_width + drop_sum * scale, -log_width, main
 
 
 @njit(cache=True)
-def general_moments(eta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """log Z, moments 1..count, 1 - |m₁| and entropy of laws with natural parameters eta (n, T), T >= 1."""
+def general_moments(eta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Facts, references and moments 1..count, as `order_two_moments`, of laws with natural parameters eta (n, T), T >= 1."""
     size = eta.shape[0]
-    log_z, dispersion, entropy = np.empty(size), np.empty(size), np.empty(size)
+    facts, reference = np.empty((size, 4)), np.empty(size, dtype=np.complex128)
     moments = np.empty((size, count), dtype=np.complex128)
     for i in range(size):
-        log_z[i], dispersion[i], entropy[i] = _one(np.conj(eta[i]), moments[i])
-    return log_z, moments, dispersion, entropy
+        values = _one(np.conj(eta[i]), moments[i])
+        facts[i, 0], facts[i, 1], facts[i, 2], facts[i, 3] = values[0], values[1], values[2], values[3]
+        reference[i] = complex(math.cos(values[4]), math.sin(values[4]))
+    return facts, reference, moments

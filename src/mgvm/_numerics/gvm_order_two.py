@@ -11,7 +11,7 @@ import math
 import numpy as np
 from numba import njit
 
-from mgvm._numerics.gvm_frame import quadrant_frame
+from mgvm._numerics.gvm_frame import one_less_length, quadrant_frame
 from mgvm._numerics.gvm_trapezoid import HIGHEST, quadrant_nodes, trapezoid_sums
 from mgvm._numerics.gvm_windows import find_windows, window_sums
 
@@ -110,22 +110,21 @@ def _run(count: int, items: np.ndarray, kind: np.ndarray, owner: np.ndarray, sum
 
 
 @njit(cache=True, error_model="numpy")
-def _finish_trapezoid(i: int, laws: np.ndarray, sums: np.ndarray, moments: np.ndarray) -> tuple[float, float, float]:
-    """Moments in the frame, from the rule over the whole circle; returns log Z, entropy and 1 - |m₁|."""
+def _finish_trapezoid(i: int, laws: np.ndarray, sums: np.ndarray, moments: np.ndarray) -> tuple:
+    """Moments in the frame, from the rule over the whole circle; returns log Z, 1 - |m₁|, entropy, log density at φ = 0."""
     z = 1.0 / sums[i, 0]
     for k in range(4):
         moments[i, k] = complex(sums[i, 1 + 2 * k] * z, sums[i, 2 + 2 * k] * z)
     log_z = math.log(sums[i, 0])
     first = moments[i, 0]
     mean = laws[i, _P] * first.real + laws[i, _Q] * first.imag + laws[i, _SECOND] * moments[i, 1].real
-    return log_z, log_z - mean, 1.0 - math.sqrt(first.real * first.real + first.imag * first.imag)
+    dispersion = 1.0 - math.sqrt(first.real * first.real + first.imag * first.imag)
+    return log_z, dispersion, log_z - mean, laws[i, _P] + laws[i, _SECOND] - log_z
 
 
 @njit(cache=True, error_model="numpy")
-def _finish_windows(
-    i: int, laws: np.ndarray, peaks: np.ndarray, sums: np.ndarray, moments: np.ndarray
-) -> tuple[float, float, float]:
-    """Moments in the frame, from sums around the mode; returns log Z, entropy and 1 - |m₁|."""
+def _finish_windows(i: int, laws: np.ndarray, peaks: np.ndarray, sums: np.ndarray, moments: np.ndarray) -> tuple:
+    """Moments in the frame, from sums around the mode; returns log Z, 1 - |m₁|, entropy, log density at the mode."""
     row = int(laws[i, _PEAK])
     cosine, sine = peaks[4, row], peaks[5, row]
     z = 1.0 / sums[i, 0]
@@ -136,37 +135,42 @@ def _finish_windows(
     for k in range(1, 4):
         turn = turn * mode
         moments[i, k] = turn * complex(sums[i, 2 + 2 * k] * z, sums[i, 3 + 2 * k] * z)
-    # |m₁|² = (1 - x)² + y², so 1 - |m₁|² = 2x - x² - y², without the ones.
-    square = 2.0 * x - x * x - y * y
     # dψ = 2 dτ/(1+τ²), and the weights carry a factor 1/(1+t²) = (1 + sin)/2 more.
     log_width = math.log(4.0 * sums[i, 0] / (1.0 + sine))
     height = laws[i, _P] * cosine + laws[i, _Q] * sine + laws[i, _SECOND] * (cosine - sine) * (cosine + sine)
-    return height + log_width, log_width + sums[i, 1] * z, square / (1.0 + math.sqrt(max(1.0 - square, 0.0)))
+    return height + log_width, one_less_length(x, y), log_width + sums[i, 1] * z, -log_width
 
 
 @njit(cache=True)
-def order_two_moments(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """log Z, moments 1..4, 1 - |m₁| and entropy of laws with natural parameters eta (n, 2)."""
+def order_two_moments(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Facts and moments of laws with natural parameters eta (n, 2).
+
+    Returns the facts (n, 4): log Z, 1 - |m₁|, entropy, log density at the reference; the reference points e^{iφ} (n,), the
+    highest mode wherever the law is concentrated; and the moments 1..4 (n, 4).
+    """
     size = eta.shape[0]
-    log_z, dispersion, entropy = np.empty(size), np.empty(size), np.empty(size)
+    facts, reference = np.empty((size, 4)), np.empty(size, dtype=np.complex128)
     moments = np.empty((size, 4), dtype=np.complex128)
     chunk = min(size, _CHUNK)
-    laws, peaks, sums, items = np.empty((chunk, 7)), np.empty((11, chunk)), np.empty((chunk, 10)), np.empty((2 * chunk, 6))
-    kind, owner = np.empty(2 * chunk, dtype=np.int64), np.empty(2 * chunk, dtype=np.int64)
+    laws, peaks, sums = np.empty((chunk, 7)), np.empty((11, chunk)), np.empty((chunk, 10))
+    items, kind, owner = np.empty((2 * chunk, 6)), np.empty(2 * chunk, dtype=np.int64), np.empty(2 * chunk, dtype=np.int64)
     for begin in range(0, size, _CHUNK):
         end = min(begin + _CHUNK, size)
         _run(_plan(eta[begin:end], laws, peaks, items, kind, owner), items, kind, owner, sums)
         part = moments[begin:end]
         for i in range(end - begin):
+            turn, sign = complex(laws[i, _TURN_COS], laws[i, _TURN_SIN]), laws[i, _SIGN]
             if laws[i, _PEAK] >= 0.0:
                 values = _finish_windows(i, laws, peaks, sums, part)
+                row = int(laws[i, _PEAK])
+                reference[begin + i] = turn * complex(peaks[4, row], sign * peaks[5, row])
             else:
                 values = _finish_trapezoid(i, laws, sums, part)
-            log_z[begin + i], entropy[begin + i], dispersion[begin + i] = values
-            turn = complex(laws[i, _TURN_COS], laws[i, _TURN_SIN])
+                reference[begin + i] = turn
+            facts[begin + i, 0], facts[begin + i, 1], facts[begin + i, 2], facts[begin + i, 3] = values
             power = turn
             for k in range(4):
                 value = part[i, k]
-                part[i, k] = power * complex(value.real, laws[i, _SIGN] * value.imag)
+                part[i, k] = power * complex(value.real, sign * value.imag)
                 power = power * turn
-    return log_z, moments, dispersion, entropy
+    return facts, reference, moments

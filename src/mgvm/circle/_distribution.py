@@ -33,41 +33,15 @@ class PanelMass:
         self.total = mass.sum(axis=-1, keepdims=True)
         zero = np.zeros(mass.shape[:-1] + (1,))
         self.at_edges = np.concatenate([zero, np.cumsum(mass, axis=-1)], axis=-1) / self.total
-        self.at_edges[:, -1] = 1.0
-        # F starts at -π, the panels anywhere: what lies between is taken off.
-        self.origin = self.mass_to(np.arange(laws._size), np.full(laws._size, -np.pi))
-
-    def within(self, row: np.ndarray, panel: np.ndarray, x: FloatArray) -> FloatArray:
-        """Mass from the first edge to x, which lies in the given panel of the law at `row`."""
-        nodes, weights = _panels.nodes_and_weights(np.stack([self.edges[row, panel], x], axis=-1))
-        partial = (weights * self.laws[row][:, None, None].pdf(nodes)).sum(axis=(-2, -1))
-        return self.at_edges[row, panel] + partial / self.total[row, 0]
 
     def mass_to(self, row: np.ndarray, x: FloatArray) -> FloatArray:
         """Mass from the first edge to x, one more for each turn between."""
         turns = np.floor((x - self.edges[row, 0]) / _TURN)
         x = np.clip(x - turns * _TURN, self.edges[row, 0], self.edges[row, -1])
-        return turns + self.within(row, _panel_of(self.edges[row], x), x)
-
-    def angle_at(self, row: np.ndarray, p: FloatArray) -> FloatArray:
-        """The x with mass p to its left, measured from -π."""
-        target = p + self.origin[row]
-        turns = np.floor(target)
-        target = target - turns
-        panel = _panel_of(self.at_edges[row], target)
-        lower, upper = self.edges[row, panel], self.edges[row, panel + 1]
-        left, right = self.at_edges[row, panel], self.at_edges[row, panel + 1]
-        share = np.where(right > left, (target - left) / np.where(right > left, right - left, 1.0), 0.5)
-
-        def evaluate(index: np.ndarray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            here = row[index]
-            return self.within(here, panel[index], x) - target[index], self.laws[here].pdf(x)
-
-        x = _roots.increasing_roots(evaluate, lower, upper, lower + share * (upper - lower), noise=_ROUNDING)
-        # Where the density vanishes at ±π the inverse is not unique: -π is the angle of mass 0.
-        whole = np.floor(p)
-        x = np.clip(x + (turns - whole) * _TURN, -np.pi, np.pi)
-        return np.where(p == whole, -np.pi, x) + whole * _TURN
+        panel = _panel_of(self.edges[row], x)
+        nodes, weights = _panels.nodes_and_weights(np.stack([self.edges[row, panel], x], axis=-1))
+        partial = (weights * self.laws[row][:, None, None].pdf(nodes)).sum(axis=(-2, -1))
+        return turns + self.at_edges[row, panel] + partial / self.total[row, 0]
 
 
 def _panel_of(edges: FloatArray, value: FloatArray) -> np.ndarray:
@@ -76,27 +50,55 @@ def _panel_of(edges: FloatArray, value: FloatArray) -> np.ndarray:
     return np.minimum(inside, edges.shape[-1] - 2)
 
 
-def _apply(law: CircleLaw, method: str, x: FloatArray, name: str) -> FloatArray:
-    """Broadcast x against the batch and run a method of PanelMass over blocks of the pairs."""
+def _blockwise(law: CircleLaw, name: str, values: FloatArray, function: Callable[..., FloatArray]) -> FloatArray:
+    """Broadcast values against the batch and run function(laws, row, value) over blocks of the pairs."""
     position: Any = np.arange(law._size).reshape(law.batch_shape)
-    points, rows = check.broadcast(**{name: x, "the batch": position})
+    points, rows = check.broadcast(**{name: values, "the batch": position})
     points, rows, shape = points.ravel(), rows.ravel(), points.shape
     order = np.argsort(rows, kind="stable")
     laws, out = law._flat(), np.empty(points.size)
     for begin in range(0, points.size, _BLOCK):
         pairs = order[begin : begin + _BLOCK]
         used, local = np.unique(rows[pairs], return_inverse=True)
-        table = PanelMass(laws[used])
-        values = getattr(table, method)(local, points[pairs])
-        out[pairs] = values - (table.origin[local] if method == "mass_to" else 0.0)
+        out[pairs] = function(laws[used], local, points[pairs])
     return out.reshape(shape)[()]
 
 
 def cdf(law: CircleLaw, x: FloatArray) -> FloatArray:
     """F(x) = ∫_{-π}^{x} p, continued past a turn."""
-    return _apply(law, "mass_to", x, "x")
+    return _blockwise(law, "x", x, _mass_from_seam)
 
 
 def icdf(law: CircleLaw, p: FloatArray) -> FloatArray:
     """Inverse of `cdf`."""
-    return _apply(law, "angle_at", p, "p")
+    return _blockwise(law, "p", p, _angle_at)
+
+
+def _mass_from_seam(laws: CircleLaw, row: np.ndarray, x: FloatArray) -> FloatArray:
+    cumulative = PanelMass(laws).mass_to
+    return cumulative(row, x) - cumulative(np.arange(laws._size), np.full(laws._size, -np.pi))[row]
+
+
+def _angle_at(laws: CircleLaw, row: np.ndarray, p: FloatArray) -> FloatArray:
+    """The x with mass p between -π and x: the panel that holds it by a table, x in the panel by Newton."""
+    cumulative, edges = laws._cumulative(), laws._panels()
+    table = cumulative(np.repeat(np.arange(laws._size), edges.shape[-1]), edges.ravel()).reshape(edges.shape)
+    table = np.maximum.accumulate(table, axis=-1)
+    target = p + cumulative(np.arange(laws._size), np.full(laws._size, -np.pi))[row]
+    turns = np.floor(target - table[row, 0])
+    target = target - turns
+    panel = _panel_of(table[row], target)
+    lower, upper = edges[row, panel], edges[row, panel + 1]
+    left, right = table[row, panel], table[row, panel + 1]
+    share = np.where(right > left, (target - left) / np.where(right > left, right - left, 1.0), 0.5)
+
+    def evaluate(index: np.ndarray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        here = row[index]
+        return cumulative(here, x) - target[index], laws[here].pdf(x)
+
+    start = np.clip(lower + share * (upper - lower), lower, upper)
+    x = _roots.increasing_roots(evaluate, lower, upper, start, noise=_ROUNDING)
+    # Where the density vanishes at ±π the inverse is not unique: -π is the angle of mass 0.
+    whole = np.floor(p)
+    x = np.clip(x + (turns - whole) * _TURN, -np.pi, np.pi)
+    return np.where(p == whole, -np.pi, x) + whole * _TURN

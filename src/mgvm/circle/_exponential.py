@@ -1,0 +1,155 @@
+"""Laws whose log density is a trigonometric polynomial: what von Mises and Generalised von Mises share."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm._numerics.gvm import gvm_facts, gvm_sample
+from mgvm._numerics.gvm_cells import panel_edges
+from mgvm._numerics.gvm_density import log_densities, suffix_sums
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.circle import _panels
+from mgvm.circle.law import CircleLaw
+
+# Fields beside the natural parameter: numbers found once when a law is made, and carried along when a batch is indexed.
+FACTS = {"_log_z": 0, "_dispersion": 0, "_entropy": 0, "_log_reference": 0, "_reference": 0, "_moments": 1, "_suffix": 1}
+
+# Up to here log p and its expectations may be taken from natural parameters and moments without loss.
+_LOW_CONCENTRATION = 100.0
+
+
+class ExponentialLaw(CircleLaw):
+    """log p(φ) = Re Σ_t conj(η_t) e^{itφ} - log Z; a subclass gives η as `_eta`, complex (..., T)."""
+
+    _eta: ComplexArray
+    _log_z: FloatArray
+    _dispersion: FloatArray
+    _entropy: FloatArray
+    _log_reference: FloatArray
+    _reference: FloatArray
+    _moments: ComplexArray
+    _suffix: ComplexArray
+
+    def _find_facts(self, eta: ComplexArray) -> None:
+        """Normaliser, entropy, first moments and the peak of every law."""
+        shape = eta.shape[:-1]
+        rows = np.ascontiguousarray(eta.reshape(-1, eta.shape[-1])) if eta.size else np.zeros((self._size, 1), complex)
+        facts = gvm_facts(rows, max(4, eta.shape[-1]))
+        suffix = suffix_sums(rows, facts.reference)
+        names = dict(zip(FACTS, (facts[0], facts[1], facts[2], facts[3], facts[4], facts[5], suffix), strict=True))
+        self._set(**{name: value.reshape(shape + value.shape[1:]) for name, value in names.items()})
+
+    # ---- density --------------------------------------------------------------------------------------------------
+
+    def logpdf(self, x: ArrayLike) -> FloatArray:
+        """Log density at x (radians, any real number); x broadcasts against the batch."""
+        points = check.angles(x, "x")
+        size = self._size
+        if size == 1:
+            shape = np.broadcast_shapes(points.shape, self.batch_shape)
+            rows = np.empty(0, dtype=np.int64)
+        else:
+            positions = np.arange(size).reshape(self.batch_shape)
+            points, positions = check.broadcast(**{"x": points, "the batch": positions})
+            shape, rows = points.shape, np.ascontiguousarray(positions).ravel()
+        flat = np.ascontiguousarray(points).ravel()
+        out = np.empty(flat.size)
+        suffix = self._suffix.reshape(size, self._suffix.shape[-1])
+        log_densities(flat, rows, self._reference.ravel(), self._log_reference.ravel(), suffix, out)
+        return out.reshape(shape)[()]
+
+    def _log_slope(self, x: FloatArray) -> FloatArray:
+        # Horner on the derivative, from the reference angle so that a narrow peak's slope keeps its digits.
+        offset = x - self._reference
+        z = np.exp(1j * offset)
+        orders = np.arange(1, self._eta.shape[-1] + 1)
+        turned = orders * np.conj(self._eta) * np.exp(1j * orders * self._reference[..., None])
+        total = np.zeros(np.broadcast_shapes(np.shape(x), self.batch_shape), dtype=complex)
+        for t in range(len(orders) - 1, -1, -1):
+            total = (total + turned[..., t]) * z
+        return -total.imag
+
+    def log_normalizer(self) -> FloatArray:
+        """log Z = log ∫ exp(Re Σ_t conj(η_t) e^{itφ}) dφ."""
+        return self._log_z[()]
+
+    # ---- quadrature and critical points ---------------------------------------------------------------------------
+
+    def _panels(self) -> FloatArray:
+        eta = self._eta
+        rows = np.conj(eta).reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex)
+        edges = _panels.pad([panel_edges(row) for row in rows])
+        return edges.reshape(*self.batch_shape, edges.shape[-1])
+
+    def _scan_points(self) -> FloatArray:
+        # Between two neighbours among the arguments of the roots of f' (a polynomial in e^{iφ}) lies at most one sign change.
+        points = super()._scan_points()
+        between = _between_roots(np.conj(self._eta))
+        shifted = points[..., :1] + np.mod(between - points[..., :1], 2.0 * np.pi)
+        return np.sort(np.concatenate([points, shifted], axis=-1), axis=-1)
+
+    # ---- expectations ---------------------------------------------------------------------------------------------
+
+    def moment(self, k: int) -> ComplexArray:
+        """The k-th trigonometric moment E[e^{ikφ}]."""
+        order = abs(check.integer(k, "k"))
+        if order == 0:
+            return np.ones(self.batch_shape, dtype=complex)[()]
+        if order <= self._moments.shape[-1]:
+            value = self._moments[..., order - 1]
+        else:
+            rows = self._eta.reshape(self._size, self._eta.shape[-1])
+            value = gvm_facts(rows, order).moments[:, order - 1].reshape(self.batch_shape)
+        return (np.conj(value) if k < 0 else value)[()]
+
+    def circular_variance(self) -> FloatArray:
+        """1 - |E[e^{iφ}]|, with full relative precision for the narrowest law."""
+        return self._dispersion[()]
+
+    def entropy(self) -> FloatArray:
+        """-E log p, at most log 2π."""
+        return self._entropy[()]
+
+    def _cross_entropy(self, law: CircleLaw) -> FloatArray | None:
+        orders = np.arange(1, self._eta.shape[-1] + 1)
+        if (orders**2 * np.abs(self._eta)).sum(axis=-1).max(initial=0.0) > _LOW_CONCENTRATION:
+            return None
+        energy = sum(np.real(np.conj(self._eta[..., t - 1]) * law.moment(int(t))) for t in orders)
+        return np.asarray(self._log_z - energy)
+
+    # ---- sampling -------------------------------------------------------------------------------------------------
+
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+        """Independent exact draws of shape ``shape + batch_shape``, radians in [-π, π)."""
+        sizes = check.shape(shape)
+        rows = self._eta.reshape(self._size, self._eta.shape[-1])
+        draws = gvm_sample(rows, int(np.prod(sizes, dtype=np.int64)), check.generator(rng))
+        return draws.reshape(sizes + self.batch_shape)[()]
+
+
+def _between_roots(c: ComplexArray) -> FloatArray:
+    """Midpoints between the sorted arguments of the 2T roots of z^T f'(z); shape (..., 2T).
+
+    Laws whose highest harmonic is absent get plain multiples of the turn instead.
+    """
+    order = c.shape[-1]
+    plain = np.broadcast_to(np.linspace(-np.pi, np.pi, 2 * order, endpoint=False), c.shape[:-1] + (2 * order,))
+    weighted = np.arange(1, order + 1) * c
+    leading = weighted[..., -1:]
+    usable = (np.abs(leading) > 1e-9 * np.abs(weighted).max(axis=-1, keepdims=True, initial=0.0))[..., 0]
+    if not usable.any():
+        return plain
+    middle = np.zeros(c.shape[:-1] + (1,), dtype=complex)
+    coefficients = np.concatenate([weighted[..., ::-1], middle, -np.conj(weighted)], axis=-1)[usable]
+    companion = np.zeros((coefficients.shape[0], 2 * order, 2 * order), dtype=complex)
+    companion[:, 1:, :-1] = np.eye(2 * order - 1)
+    companion[:, 0, :] = -coefficients[:, 1:] / coefficients[:, :1]
+    arguments = np.sort(np.angle(np.linalg.eigvals(companion)), axis=-1)
+    following = np.concatenate([arguments[:, 1:], arguments[:, :1] + 2.0 * np.pi], axis=-1)
+    out = plain.copy()
+    out[usable] = 0.5 * (arguments + following)
+    return out

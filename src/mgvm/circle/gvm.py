@@ -1,0 +1,114 @@
+"""The Generalised von Mises law of any order."""
+
+from __future__ import annotations
+
+from typing import Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.circle import _gvm_fit
+from mgvm.circle._exponential import FACTS, ExponentialLaw
+
+
+class GvM(ExponentialLaw):
+    r"""log p(φ) = Re Σ_{t=1..T} conj(η_t) e^{itφ} - log Z = Σ_t κ_t cos t(φ - μ_t) - log Z, with η_t = κ_t e^{itμ_t}.
+
+    Order 1 is the von Mises law; order 2 has up to two modes, order T up to T.
+
+    Parameters
+    ----------
+    eta : array_like of complex, shape (..., T)
+        Natural parameters; the axes in front of the last form a batch.
+
+    Notes
+    -----
+    Normaliser, moments and entropy are exact to rounding at any concentration, sampling is exact. Where two separate
+    modes compete, their relative weight is as well defined as their difference in height: to K times the rounding
+    of the parameters, K the total concentration Σ t²κ_t.
+
+    Examples
+    --------
+    >>> from mgvm import GvM
+    >>> law = GvM.from_polar(kappa=[2.0, 1.0], mu=[0.5, 1.0])
+    >>> round(float(law.pdf(0.9)), 7)
+    0.8106408
+    >>> law.modes().location.round(4)
+    array([ 0.8333, -1.6416])
+    >>> GvM.from_polar([5000.0, 2500.0], [0.5, 1.0]).log_normalizer().round(8)
+    np.float64(7083.31646933)
+    """
+
+    _trailing = {"eta": 1, **FACTS}
+    eta: ComplexArray
+
+    def __init__(self, eta: ArrayLike):
+        natural = check.finite_complex(eta, "eta")
+        if natural.ndim == 0:
+            raise ValueError(
+                "eta must have a last axis of harmonics, shape (..., T), got a single number; "
+                "write GvM([eta1]) for order 1"
+            )
+        self._set(eta=natural)
+        self._find_facts(natural)
+
+    @property
+    def _eta(self) -> ComplexArray:  # type: ignore[override]
+        return self.eta
+
+    @property
+    def order(self) -> int:
+        """The number of harmonics T."""
+        return int(self.eta.shape[-1])
+
+    @classmethod
+    def from_polar(cls, kappa: ArrayLike, mu: ArrayLike) -> Self:
+        """η_t = κ_t e^{itμ_t} from concentrations and directions, each (..., T) with the harmonics last."""
+        strength = check.non_negative(kappa, "kappa")
+        direction = check.angles(mu, "mu")
+        if strength.ndim == 0 or direction.ndim == 0:
+            raise ValueError("kappa and mu must have a last axis of harmonics; write from_polar([kappa], [mu]) for order 1")
+        strength, direction = check.broadcast(kappa=strength, mu=direction)
+        orders = np.arange(1, strength.shape[-1] + 1)
+        return cls(strength * np.exp(1j * orders * direction))
+
+    def to_polar(self) -> tuple[FloatArray, FloatArray]:
+        """Concentrations κ_t >= 0 and directions μ_t in [-π/t, π/t), each (..., T)."""
+        orders = np.arange(1, self.order + 1)
+        return np.abs(self.eta), np.angle(self.eta) / orders
+
+    @classmethod
+    def fit(
+        cls, data: ArrayLike, weights: ArrayLike | None = None, order: int | str = 2, max_order: int = 8
+    ) -> Self:
+        """Maximum likelihood, by Newton's method on the natural parameters (the problem is concave).
+
+        Parameters
+        ----------
+        data : array_like
+            Angles in radians, any shape.
+        weights : array_like, optional
+            Non-negative weights (counts), of the shape of `data`.
+        order : int, "aic" or "bic"
+            Number of harmonics, or the criterion that picks it among 1 .. `max_order`.
+        max_order : int
+            Highest order tried by a criterion.
+
+        Examples
+        --------
+        >>> import numpy as np
+        >>> from mgvm import GvM
+        >>> angles = GvM.from_polar([2.0, 1.0], [0.5, 1.0]).sample(10_000, rng=0)
+        >>> GvM.fit(angles, order="bic").order
+        2
+        """
+        angles = check.angle_data(data)
+        shares = check.weights(weights, angles.shape)
+        if isinstance(order, str):
+            criterion = check.choice(order, "order", ("aic", "bic"))
+            highest = check.integer(max_order, "max_order", minimum=1)
+            return cls(_gvm_fit.best_order(angles.ravel(), shares.ravel(), criterion, highest))
+        harmonics = check.integer(order, "order", minimum=1)
+        return cls(_gvm_fit.maximum_likelihood(angles.ravel(), shares.ravel(), harmonics))

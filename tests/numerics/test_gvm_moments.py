@@ -1,0 +1,148 @@
+"""log Z, moments, 1 - |m1| and entropy against mpmath and against a dense grid in extended precision.
+
+The tolerances are 1e-13 for log Z (relative to max(1, |log Z|)) and for moments (absolute), and 1e-11 relative for 1 - |m1|. To
+each comes what no algorithm can avoid: a few units of rounding in each parameter, times how much the fact moves with it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from naive.gvm import grid_reference, mpmath_reference
+from numerics.families import FAMILIES, higher_order, order_two
+
+from mgvm._numerics.gvm import gvm_facts
+from mgvm._numerics.gvm_general import general_moments
+
+EPS = np.finfo(float).eps
+RANGES = ((-2, 1), (1, 2.6), (2.6, 3), (3, 4), (4, 6), (6, 8))
+
+
+def check(eta, facts, i, mode_weights=0.0):
+    """`mode_weights`: the share of K·eps by which the weights of separate modes may be off."""
+    truth = grid_reference(eta[i])
+    weights_off = mode_weights * EPS * (np.arange(1, eta.shape[1] + 1) ** 2 * np.abs(eta[i])).sum()
+    label = f"eta = {eta[i]}"
+    assert abs(facts.log_normalizer[i] - truth.log_normalizer) <= 1e-13 * max(1, abs(truth.log_normalizer)), label
+    slack = 4 * EPS * truth.moment_condition + (truth.rounding + weights_off) * (1 - np.abs(truth.moments) ** 2)
+    assert (np.abs(facts.moments[i, :4] - truth.moments) <= 1e-13 + slack).all(), label
+    slack = 4 * EPS * truth.dispersion_condition + (truth.rounding + weights_off) * truth.dispersion
+    assert abs(facts.dispersion[i] - truth.dispersion) <= 1e-11 * truth.dispersion + slack, label
+    assert abs(facts.entropy[i] - truth.entropy) <= 1e-12 + 8 * EPS * (1 + truth.dispersion_condition / truth.dispersion), label
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+@pytest.mark.parametrize(("low", "high"), RANGES)
+def test_order_two_over_dense_sweeps(family, low, high, many):
+    eta = order_two(family, low, high, many, np.random.default_rng([int(10 * low) + 100, FAMILIES.index(family)]))
+    facts = gvm_facts(eta)
+    for i in range(len(eta)):
+        check(eta, facts, i)
+
+
+@pytest.mark.parametrize("order", [3, 4, 6, 8])
+@pytest.mark.parametrize(("low", "high"), [(-2, 2), (2, 4)])
+def test_higher_orders_over_sweeps(order, low, high, many):
+    eta = higher_order(order, low, high, max(many // 3, 2), np.random.default_rng(order))
+    facts = gvm_facts(eta)
+    for i in range(len(eta)):
+        check(eta, facts, i, mode_weights=1.0)
+
+
+def test_higher_orders_far_beyond_what_is_promised(many):
+    eta = higher_order(3, 6, 8, max(many // 6, 2), np.random.default_rng(5))
+    facts = gvm_facts(eta)
+    for i in range(len(eta)):
+        check(eta, facts, i, mode_weights=1.0)
+
+
+@pytest.mark.parametrize(
+    "eta",
+    [
+        [2 * np.exp(0.5j), np.exp(2j)],
+        [0, 0],
+        [1e-9, 1e-9j],
+        [30j, 0],
+        [0, 50],
+        [4e3j, 1e3],  # the flat mode
+        [3e3j, 1e3],  # two equal modes
+        [1e3 * np.exp(0.3j), 1e5 * np.exp(1j)],
+        [5000 * np.exp(0.5j), 2500 * np.exp(2j)],
+        [1e6 * np.exp(1j), 1e3j],
+        [2e7, 2e7j],
+        [1.0, 25e6],
+        [3 * np.exp(1j), 2j, 1.5 * np.exp(2j)],
+        [300, 200j, 100 * np.exp(1j), 50],
+    ],
+)
+def test_against_forty_digits(eta):
+    log_z, moments, dispersion, entropy = mpmath_reference(eta)
+    truth = grid_reference(eta)
+    facts = gvm_facts(np.array([eta], dtype=complex))
+    assert abs(facts.log_normalizer[0] - log_z) <= 1e-13 * max(1, abs(log_z))
+    for k in range(4):
+        assert abs(complex(facts.moments[0, k]) - moments[k]) <= 1e-13 + 4 * EPS * truth.moment_condition[k]
+    assert abs(facts.dispersion[0] - dispersion) <= 1e-11 * dispersion + 4 * EPS * truth.dispersion_condition
+    assert abs(facts.entropy[0] - entropy) <= 1e-12 + 8 * EPS * (1 + truth.dispersion_condition / truth.dispersion)
+
+
+@pytest.mark.parametrize("threshold", [17.0, 399.9, 400.1])
+def test_the_two_kernels_meet(threshold):
+    """Just below and above where windows take over from the trapezoid rule, and where node classes change."""
+    rng = np.random.default_rng(0)
+    for family in FAMILIES:
+        eta = order_two(family, 0, 0, 20, rng)
+        eta *= threshold / (np.abs(eta) * [1, 4]).sum(axis=1, keepdims=True)
+        facts = gvm_facts(eta)
+        other, _, moments = general_moments(eta, 4)
+        assert np.abs(facts.log_normalizer - other[:, 0]).max() < 1e-13 * max(1, threshold)
+        assert np.abs(facts.moments - moments).max() < 1e-12
+
+
+def test_order_one_and_zero_are_order_two_with_less():
+    one = gvm_facts(np.array([[3 * np.exp(1j)]]))
+    two = gvm_facts(np.array([[3 * np.exp(1j), 0]]))
+    assert one.log_normalizer == two.log_normalizer
+    assert (one.moments == two.moments).all()
+    none = gvm_facts(np.zeros((2, 0), dtype=complex))
+    assert np.abs(none.log_normalizer - np.log(2 * np.pi)).max() < 1e-15
+    assert np.abs(none.moments).max() < 1e-15
+
+
+def test_a_batch_is_its_laws():
+    """Sorting into lanes must give every law its own result, whatever its neighbours."""
+    rng = np.random.default_rng(1)
+    eta = np.concatenate([order_two(family, -2, 8, 40, rng) for family in FAMILIES])
+    eta = rng.permutation(eta)
+    batch = gvm_facts(eta)
+    for i in range(0, len(eta), 7):
+        alone = gvm_facts(eta[i : i + 1])
+        assert abs(batch.log_normalizer[i] - alone.log_normalizer[0]) <= 1e-13 * max(1, abs(alone.log_normalizer[0]))
+        assert np.abs(batch.moments[i] - alone.moments[0]).max() < 1e-13
+
+
+def test_empty_batches():
+    for order in (1, 2, 4):
+        facts = gvm_facts(np.empty((0, order), dtype=complex))
+        assert facts.log_normalizer.shape == (0,)
+        assert facts.moments.shape[0] == 0
+
+
+@pytest.mark.parametrize("order", [2, 3])
+def test_high_moments(order):
+    """Moments far beyond the order, where the rule needs more nodes."""
+    eta = np.array([[4 * np.exp(0.3j), 2j, 1.0][:order]])
+    truth = grid_reference(eta[0], 40).moments
+    assert np.abs(gvm_facts(eta, 40).moments[0] - truth).max() < 1e-14
+
+
+def test_moments_are_the_gradient_of_log_z():
+    rng = np.random.default_rng(2)
+    eta = higher_order(3, 0, 1.5, 5, rng)
+    step = 1e-5
+    for t in range(3):
+        shift = np.zeros(3)
+        shift[t] = step
+        real = (gvm_facts(eta + shift).log_normalizer - gvm_facts(eta - shift).log_normalizer) / (2 * step)
+        imag = (gvm_facts(eta + 1j * shift).log_normalizer - gvm_facts(eta - 1j * shift).log_normalizer) / (2 * step)
+        assert np.abs(real + 1j * imag - gvm_facts(eta).moments[:, t]).max() < 1e-8
