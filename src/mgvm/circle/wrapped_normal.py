@@ -99,6 +99,10 @@ class WrappedNormal(CircleLaw):
         """ρ = e^{-σ²/2}."""
         return np.exp(-0.5 * self.sigma**2)[()]
 
+    def circular_variance(self) -> FloatArray:
+        """1 - e^{-σ²/2}, with full relative precision for the narrowest law."""
+        return -np.expm1(-0.5 * self.sigma**2)[()]
+
     def mean_direction(self) -> FloatArray:
         """μ in [-π, π), NaN where ρ is zero to rounding."""
         return np.where(self.resultant_length() <= RESULTANT_ROUNDING, np.nan, wrap(self.mu))[()]
