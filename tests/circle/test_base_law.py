@@ -205,12 +205,12 @@ class TestExpectations:
 
     @pytest.mark.parametrize("first", range(len(LAWS)))
     def test_divergence_against_a_dense_grid(self, first):
-        n = 2_000_003
+        n = 700_001
         x = np.linspace(-np.pi, np.pi, n, endpoint=False)
         law = LAWS[first]
         log_density = law.logpdf(x)
         density = np.exp(log_density) * 2 * np.pi / n
-        for other in LAWS[:1] + LAWS[2:4] + LAWS[5:7]:
+        for other in (LAWS[0], LAWS[3], LAWS[5]):
             exact = (density * (log_density - other.logpdf(x))).sum()
             assert_allclose(law.kl_divergence(other), exact, rtol=1e-9, atol=1e-12)
         assert law.kl_divergence(law) == 0.0
@@ -237,7 +237,7 @@ class TestExpectations:
 
     def test_divergence_sees_where_a_far_mean_turns_its_back(self):
         # Beyond a right angle from its mean log p of a projected normal goes from a parabola to a plain, within 1/|m|.
-        n = 4_000_000
+        n = 1_000_000
         x = (np.arange(n) + 0.5) * np.pi / n
         for length in (10.0, 300.0, 1e4):
             other = ProjectedNormal([length, 0.0], EYE)
@@ -248,7 +248,7 @@ class TestExpectations:
 
     def test_divergence_sees_the_seam_of_a_wrapped_normal(self):
         # log p of WN(0, σ) near the antipode is a kink of width σ²; uniform mass there must be integrated across it.
-        n = 4_000_000
+        n = 1_000_000
         x = (np.arange(n) + 0.5) * np.pi / n
         for sigma in (0.05, 0.3, 1.0):
             other = WrappedNormal(0.0, sigma)

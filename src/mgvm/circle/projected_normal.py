@@ -155,7 +155,8 @@ class ProjectedNormal(CircleLaw):
         Returns
         -------
         ProjectedNormal
-            The law of highest likelihood found from several starts.
+            The law of highest likelihood found from several starts. Angles that are spread more evenly about their mean
+            than the family can be drive the covariance towards a line; the search stops at axes of ratio e^12.
 
         Examples
         --------
