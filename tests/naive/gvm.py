@@ -26,7 +26,9 @@ def f(eta, x):
 
 
 def _grid_points(eta, total):
-    """Points of a uniform grid, twice as fine as the trapezoid rule needs, wherever e^f may exceed e^-60 of its maximum."""
+    """Points of a uniform grid, twice as fine as the trapezoid rule needs, wherever e^f may exceed e^-60 of its
+    maximum.
+    """
     count = int(64 + 20 * np.sqrt(total))
     turn = 2 * np.longdouble("3.14159265358979323846264338327950288")
     position = np.arange(count)
@@ -51,7 +53,9 @@ def grid_reference(eta, order=4):
     waves = [unit]
     for _ in range(1, max(order, len(eta))):
         waves.append(waves[-1] * unit)
-    value = sum(parameter.real * wave.real + parameter.imag * wave.imag for parameter, wave in zip(eta, waves, strict=False))
+    value = sum(
+        parameter.real * wave.real + parameter.imag * wave.imag for parameter, wave in zip(eta, waves, strict=False)
+    )
     weight = np.exp(value - value.max())
     z = weight.sum()
     share = weight / z

@@ -1,7 +1,8 @@
 """log Z, moments, 1 - |m1| and entropy against mpmath and against a dense grid in extended precision.
 
-The tolerances are 1e-13 for log Z (relative to max(1, |log Z|)) and for moments (absolute), and 1e-11 relative for 1 - |m1|. To
-each comes what no algorithm can avoid: a few units of rounding in each parameter, times how much the fact moves with it.
+The tolerances are 1e-13 for log Z (relative to max(1, |log Z|)) and for moments (absolute), and 1e-11 relative for 1 -
+|m1|. To each comes what no algorithm can avoid: a few units of rounding in each parameter, times how much the fact
+moves with it.
 """
 
 from __future__ import annotations
@@ -28,7 +29,9 @@ def check(eta, facts, i, mode_weights=0.0):
     assert (np.abs(facts.moments[i, :4] - truth.moments) <= 1e-13 + slack).all(), label
     slack = 4 * EPS * truth.dispersion_condition + (truth.rounding + weights_off) * truth.dispersion
     assert abs(facts.dispersion[i] - truth.dispersion) <= 1e-11 * truth.dispersion + slack, label
-    assert abs(facts.entropy[i] - truth.entropy) <= 1e-12 + 8 * EPS * (1 + truth.dispersion_condition / truth.dispersion), label
+    assert abs(facts.entropy[i] - truth.entropy) <= 1e-12 + 8 * EPS * (
+        1 + truth.dispersion_condition / truth.dispersion
+    ), label
 
 
 @pytest.mark.parametrize("family", FAMILIES)

@@ -1,6 +1,7 @@
 """exp for compiled loops: branch-free, so that LLVM turns it into vector instructions.
 
-x = k log 2 + r with |r| <= log(2)/2, and e^{±r} = cosh r ± sinh r by two short polynomials in r²; 2^{±k} is written straight into the exponent bits.
+x = k log 2 + r with |r| <= log(2)/2, and e^{±r} = cosh r ± sinh r by two short polynomials in r²; 2^{±k} is written
+straight into the exponent bits.
 
 The fast-math flag of each function is spelt out: a callee without one inherits its caller's, and "reassoc" would
 cancel the rounding trick.
@@ -11,7 +12,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from mgvm._numerics.compiler import inner
 
 _LOG2_E = 1.0 / math.log(2.0)
 # log 2 in two parts: k * _LOG2_HIGH is exact for |k| < 2^11.
@@ -28,7 +30,7 @@ _S3, _S5, _S7 = 0.16666666666666669, 0.008333333333330065, 0.0001984126986304054
 _S9, _S11 = 2.7557268480310024e-06, 2.5100375832561234e-08
 
 
-@njit(cache=True, forceinline=True, fastmath={"contract"})
+@inner(forceinline=True, fastmath={"contract"})
 def exp_pair(x: float) -> tuple[float, float]:
     """exp(x) and exp(-x) for |x| <= 700, for little more than the price of one."""
     rounded = np.float64(x * _LOG2_E + _ROUND)
@@ -43,7 +45,7 @@ def exp_pair(x: float) -> tuple[float, float]:
     return (cosh + sinh) * up, (cosh - sinh) * down
 
 
-@njit(cache=True, forceinline=True, fastmath={"contract"})
+@inner(forceinline=True, fastmath={"contract"})
 def bounded_exp(x: float) -> float:
     """exp(x) for |x| <= 700."""
     return exp_pair(x)[0]

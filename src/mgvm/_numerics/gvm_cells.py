@@ -1,8 +1,8 @@
 """A trigonometric polynomial of any order cut into cells, with bounds that hold everywhere.
 
-f(φ) = Re Σ c_t z^t, z = e^{iφ}, c_t the conjugate of the natural parameter. On a cell of half-width r around x,
-|f(φ) - f(x)| <= |f'(x)| r + ½ K r², with K = Σ t²|c_t| a bound of |f''|: cells whose bound lies far below the maximum are
-set aside, the others halved until they are as fine as asked.
+f(φ) = Re Σ c_t z^t, z = e^{iφ}, c_t the conjugate of the natural parameter. On a cell of half-width r around x, |f(φ) -
+f(x)| <= |f'(x)| r + ½ K r², with K = Σ t²|c_t| a bound of |f''|: cells whose bound lies far below the maximum are set
+aside, the others halved until they are as fine as asked.
 """
 
 from __future__ import annotations
@@ -10,10 +10,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from mgvm._numerics.compiler import entry, inner
 
 
-@njit(cache=True, error_model="numpy")
+@inner()
 def value_and_slope(c: np.ndarray, x: float) -> tuple[float, float]:
     """f(x) and f'(x)."""
     z = complex(math.cos(x), math.sin(x))
@@ -25,7 +26,7 @@ def value_and_slope(c: np.ndarray, x: float) -> tuple[float, float]:
     return value.real, -slope.imag
 
 
-@njit(cache=True)
+@inner()
 def total_concentration(c: np.ndarray) -> float:
     """K = Σ t²|c_t|, a bound of |f''|."""
     total = 0.0
@@ -34,51 +35,72 @@ def total_concentration(c: np.ndarray) -> float:
     return total
 
 
-@njit(cache=True, error_model="numpy")
-def refine(c: np.ndarray, first: int, levels: int, drop: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+@inner()
+def conjugate_row(eta: np.ndarray, i: int) -> np.ndarray:
+    """c_t of the law in row i of natural parameters."""
+    c = np.empty(eta.shape[1], dtype=np.complex128)
+    for t in range(c.size):
+        c[t] = eta[i, t].conjugate()
+    return c
+
+
+@inner()
+def _grown(rows: np.ndarray) -> np.ndarray:
+    """The same rows with room for as many more."""
+    larger = np.empty((2 * rows.shape[0], rows.shape[1]))
+    for i in range(rows.shape[0]):
+        for j in range(rows.shape[1]):
+            larger[i, j] = rows[i, j]
+    return larger
+
+
+@inner()
+def refine(c: np.ndarray, first: int, levels: int, drop: float) -> tuple[np.ndarray, int, int]:
     """Halve `first` equal cells `levels` times, setting aside those that stay `drop` below the maximum.
 
-    Returns the positions of the finest cells kept, in order (cell i covers [i, i + 1] times 2π/(first·2^levels), from -π),
-    their (value, bound above value), and the cells set aside as rows (midpoint, half-width, bound).
+    Returns cells as rows (position, half-width, value at the midpoint, bound of |f - value|), first the finest, in
+    order, then those set aside; how many they are; and how many of them are the finest. A cell at position i of
+    half-width r covers [2ir, 2(i+1)r] from -π.
     """
     total = total_concentration(c)
-    kept = np.arange(first)
-    aside = np.empty((64, 3))
-    n_aside = 0
-    facts = np.empty((0, 2))
+    cells, n = np.empty((2 * first, 4)), first
+    aside, n_aside = np.empty((64, 4)), 0
+    for i in range(first):
+        cells[i, 0] = i
     best = -np.inf
     for level in range(levels + 1):
         half = math.pi / (first * 2.0**level)
-        facts = np.empty((kept.size, 2))
-        for i in range(kept.size):
-            value, slope = value_and_slope(c, (2 * kept[i] + 1) * half - math.pi)
-            facts[i, 0], facts[i, 1] = value, abs(slope) * half + 0.5 * total * half * half
+        for i in range(n):
+            value, slope = value_and_slope(c, (2.0 * cells[i, 0] + 1.0) * half - math.pi)
+            cells[i, 1], cells[i, 2], cells[i, 3] = half, value, abs(slope) * half + 0.5 * total * half * half
             best = max(best, value)
-        n = 0
-        for i in range(kept.size):
-            if facts[i, 0] + facts[i, 1] >= best - drop:
-                kept[n], facts[n, 0], facts[n, 1] = kept[i], facts[i, 0], facts[i, 1]
-                n += 1
-                continue
-            if n_aside == aside.shape[0]:
-                larger = np.empty((2 * n_aside, 3))
-                larger[:n_aside] = aside
-                aside = larger
-            aside[n_aside, 0], aside[n_aside, 1] = (2 * kept[i] + 1) * half - math.pi, half
-            aside[n_aside, 2] = facts[i, 0] + facts[i, 1]
-            n_aside += 1
-        facts = facts[:n]
+        kept = 0
+        for i in range(n):
+            far = cells[i, 2] + cells[i, 3] < best - drop
+            if far and n_aside == aside.shape[0]:
+                aside = _grown(aside)
+            for j in range(4):
+                if far:
+                    aside[n_aside, j] = cells[i, j]
+                else:
+                    cells[kept, j] = cells[i, j]
+            n_aside, kept = n_aside + far, kept + (not far)
+        n = kept
         if level < levels:
-            halves = np.empty(2 * n, dtype=np.int64)
-            for i in range(n):
-                halves[2 * i], halves[2 * i + 1] = 2 * kept[i], 2 * kept[i] + 1
-            kept = halves
-        else:
-            kept = kept[:n]
-    return kept, facts, aside[:n_aside]
+            while cells.shape[0] < 2 * n:
+                cells = _grown(cells)
+            for i in range(n - 1, -1, -1):
+                cells[2 * i + 1, 0], cells[2 * i, 0] = 2.0 * cells[i, 0] + 1.0, 2.0 * cells[i, 0]
+            n *= 2
+    while cells.shape[0] < n + n_aside:
+        cells = _grown(cells)
+    for i in range(n_aside):
+        for j in range(4):
+            cells[n + i, j] = aside[i, j]
+    return cells, n + n_aside, n
 
 
-@njit(cache=True)
+@inner()
 def grid_size(order: int, needed: float) -> tuple[int, int]:
     """First cells and halvings that give at least `needed` cells, starting from some eight a harmonic."""
     needed = max(needed, 8.0 * order)
@@ -86,19 +108,15 @@ def grid_size(order: int, needed: float) -> tuple[int, int]:
     return int(math.ceil(needed / 2.0**levels)), levels
 
 
-@njit(cache=True, error_model="numpy")
-def panel_edges(c: np.ndarray) -> np.ndarray:
-    """Edges, from -π to π, of panels on which e^f is smooth: three standard deviations at most of the sharpest peak the
-    concentration allows wherever e^f is above e^-45 of its maximum, coarser elsewhere."""
+@entry()
+def panel_starts(eta: np.ndarray, i: int) -> np.ndarray:
+    """Lower edges, in no order, of panels of the circle on which e^f is smooth: three standard deviations at most of
+    the sharpest peak the concentration allows wherever e^f is above e^-45 of its maximum, coarser elsewhere.
+    """
+    c = conjugate_row(eta, i)
     first, levels = grid_size(c.size, 2.0 * math.pi / 3.0 * math.sqrt(total_concentration(c)))
-    kept, _, aside = refine(c, first, levels, 45.0)
-    half = math.pi / (first * 2.0**levels)
-    edges = np.empty(kept.size + aside.shape[0] + 1)
-    for i in range(kept.size):
-        edges[i] = 2 * kept[i] * half - math.pi
-    for i in range(aside.shape[0]):
-        edges[kept.size + i] = aside[i, 0] - aside[i, 1]
-    edges[-1] = math.pi
-    edges[:-1].sort()
-    edges[0] = -math.pi
-    return edges
+    cells, count, _ = refine(c, first, levels, 45.0)
+    starts = np.empty(count)
+    for j in range(count):
+        starts[j] = 2.0 * cells[j, 0] * cells[j, 1] - math.pi
+    return starts

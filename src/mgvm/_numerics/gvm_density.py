@@ -12,14 +12,14 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.trigonometry import LARGEST, sin_cos
 
 _BLOCK = 256
 
 
-@njit(cache=True, error_model="numpy")
+@entry()
 def suffix_sums(eta: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """C_j of each law, shape (n, T)."""
     out = np.empty_like(eta)
@@ -32,62 +32,51 @@ def suffix_sums(eta: np.ndarray, reference: np.ndarray) -> np.ndarray:
     return out
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
-def _half_angles(x: np.ndarray, rows: np.ndarray, reference: np.ndarray, work: np.ndarray) -> None:
-    """Rows 0, 1: sine and cosine of (x - φ_r)/2."""
-    if rows.size == 0:
-        for i in range(x.size):
-            work[0, i] = 0.5 * (x[i] - reference[0])
-    else:
-        for i in range(x.size):
-            work[0, i] = 0.5 * (x[i] - reference[rows[i]])
+@inner(fastmath={"contract"})
+def _half_angles(n: int, work: np.ndarray) -> None:
+    """Turn row 0, (x - φ_r)/2, into ζ in rows 0, 1 and z in rows 2, 3."""
     largest = 0.0
-    for i in range(x.size):
+    for i in range(n):
         largest = max(largest, abs(work[0, i]))
     if largest < LARGEST:
-        for i in range(x.size):
-            work[0, i], work[1, i] = sin_cos(work[0, i])
+        for i in range(n):
+            work[2, i], work[3, i] = sin_cos(work[0, i])
     else:
-        for i in range(x.size):
-            half = work[0, i]
-            work[0, i], work[1, i] = math.sin(half), math.cos(half)
+        for i in range(n):
+            work[2, i], work[3, i] = math.sin(work[0, i]), math.cos(work[0, i])
+    for i in range(n):
+        sine, cosine = work[2, i], work[3, i]
+        work[0, i], work[1, i] = -2.0 * sine * sine, 2.0 * sine * cosine
+        work[2, i], work[3, i] = 1.0 - 2.0 * sine * sine, 2.0 * sine * cosine
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
-def _horner(c: np.ndarray, rows: np.ndarray, n: int, work: np.ndarray) -> None:
-    """Rows 4, 5: real and imaginary part of Σ C_j z^j, z in rows 2, 3."""
-    work[4:6, :n] = 0.0
-    for j in range(c.shape[1] - 1, -1, -1):
-        if rows.size == 0:
-            real, imag = c[0, j].real, c[0, j].imag
-            for i in range(n):
-                a, b, x, y = work[4, i], work[5, i], work[2, i], work[3, i]
-                work[4, i] = a * x - b * y + real
-                work[5, i] = a * y + b * x + imag
-        else:
-            for i in range(n):
-                value = c[rows[i], j]
-                a, b, x, y = work[4, i], work[5, i], work[2, i], work[3, i]
-                work[4, i] = a * x - b * y + value.real
-                work[5, i] = a * y + b * x + value.imag
+@inner(fastmath={"contract"})
+def _horner_step(real: np.ndarray, imag: np.ndarray, n: int, work: np.ndarray) -> None:
+    """One step of Horner's rule on rows 4, 5, with the coefficients of each angle's law."""
+    for i in range(n):
+        a, b, x, y = work[4, i], work[5, i], work[2, i], work[3, i]
+        work[4, i] = a * x - b * y + real[i]
+        work[5, i] = a * y + b * x + imag[i]
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@entry(fastmath={"contract"})
 def log_densities(
     x: np.ndarray, rows: np.ndarray, reference: np.ndarray, log_reference: np.ndarray, c: np.ndarray, out: np.ndarray
 ) -> None:
     """Fill out[i] with the log density at x[i] of the law rows[i], or of the only law when rows is empty."""
-    work = np.empty((6, _BLOCK))
+    work, real, imag = np.empty((6, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
+    only = rows.size == 0
     for begin in range(0, x.size, _BLOCK):
-        end = min(begin + _BLOCK, x.size)
-        n = end - begin
-        part = rows[begin:end] if rows.size else rows
-        _half_angles(x[begin:end], part, reference, work)
+        n = min(_BLOCK, x.size - begin)
         for i in range(n):
-            sine, cosine = work[0, i], work[1, i]
-            work[0, i], work[1, i] = -2.0 * sine * sine, 2.0 * sine * cosine
-            work[2, i], work[3, i] = 1.0 - 2.0 * sine * sine, 2.0 * sine * cosine
-        _horner(c, part, n, work)
+            work[0, i] = 0.5 * (x[begin + i] - reference[0 if only else rows[begin + i]])
+            work[4, i] = work[5, i] = 0.0
+        _half_angles(n, work)
+        for j in range(c.shape[1] - 1, -1, -1):
+            for i in range(n):
+                value = c[0 if only else rows[begin + i], j]
+                real[i], imag[i] = value.real, value.imag
+            _horner_step(real, imag, n, work)
         for i in range(n):
             rise = work[0, i] * work[4, i] - work[1, i] * work[5, i]
-            out[begin + i] = rise + (log_reference[rows[begin + i]] if rows.size else log_reference[0])
+            out[begin + i] = rise + log_reference[0 if only else rows[begin + i]]

@@ -1,11 +1,11 @@
 """Exact sampling of a GvM of order 2 with a parameter set for each draw: rejection under wrapped Cauchy hats.
 
-Notation of `gvm_windows`: angle ψ, highest mode at ψ = -α, k = 4κ₂, c = sin α, s = cos α. Two hats are built, the one of
-smaller area is used.
+Notation of `gvm_windows`: angle ψ, highest mode at ψ = -α, k = 4κ₂, c = sin α, s = cos α. Two hats are built, the one
+of smaller area is used.
 
 * Around the mode: with δ = ψ + α and Y = sin²(δ/2) the drop 2Y(m + k sin²(δ/2 - α)) is at least 2mY.
-* Folded: x = |ψ| in [0, π] has the density e^{-G}(1 + r), where G = 2Y(m + k sin²((x+α)/2)), Y = sin²((x-α)/2), is the drop
-  on the side of the mode and r = e^{-2m c sin x} what the mirror side adds. To the left of the mode, x < α,
+* Folded: x = |ψ| in [0, π] has the density e^{-G}(1 + r), where G = 2Y(m + k sin²((x+α)/2)), Y = sin²((x-α)/2), is
+  the drop on the side of the mode and r = e^{-2m c sin x} what the mirror side adds. To the left of the mode, x < α,
   sin²((x+α)/2) >= S = sin²(α/2); to its right sin²((x+α)/2) >= c² + (1 - 2c²)Y. So G >= aY + bY² on either side:
   quadratic near the mode, quartic at the cusp. The sides have hats of their own.
 
@@ -18,16 +18,20 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.gvm_frame import highest_mode, quadrant_frame
 
 _FLAT = 1e-12
 _UNIFORM = 1e-16  # total concentration below which e^f is 1 to rounding
+
+Half = tuple[float, float, float, float, float]  # see _half_hat
+Hat = tuple[bool, Half, Half]  # folded or not, left half, right half
+Law = tuple[float, float, float, float]  # m, k, c, s
 _PARTS = 4  # of the valley between the modes, in the bound of what the mirror side adds
 
 
-@njit(cache=True, error_model="numpy")
+@inner()
 def _top(a: float, b: float, beta: float, last: float) -> tuple[float, float]:
     """C = max over Y in [0, last] of (1 + βY) e^{-aY-bY²}, and the Y where it is reached."""
     linear, excess = 2.0 * b + a * beta, beta - a
@@ -36,7 +40,7 @@ def _top(a: float, b: float, beta: float, last: float) -> tuple[float, float]:
     return (1.0 + beta * y) * math.exp(-y * (a + b * y)), y
 
 
-@njit(cache=True, error_model="numpy")
+@inner()
 def _behind(a: float, b: float, beta: float, top: float, where: float, y: float) -> float:
     """Largest (1 + βY) e^{-aY-bY²}/C over Y >= y: one up to the top, falling behind it."""
     drop = y * (a + b * y)
@@ -45,32 +49,32 @@ def _behind(a: float, b: float, beta: float, top: float, where: float, y: float)
     return (1.0 + beta * y) * math.exp(-drop) / top if drop < 60.0 else 1e-20  # where β <= 4·drop/Y at most
 
 
-@njit(cache=True, error_model="numpy")
-def _half_hat(beta: float, height: float, tangent: float) -> tuple[float, float, float, float, float]:
-    """What a draw needs of half a hat that ends at tan(δ/2) = tangent: β, MC, 1/√(1+β), range of the uniform angle, area."""
+@inner()
+def _half_hat(beta: float, height: float, tangent: float) -> Half:
+    """Half a hat that ends at tan(δ/2) = tangent, as β, MC, 1/√(1+β), range of the uniform angle, area."""
     scale = 1.0 / math.sqrt(1.0 + beta)
     end = math.atan(tangent / scale)
     return beta, height, scale, end, 2.0 * height * end * scale
 
 
-@njit(cache=True, error_model="numpy")
-def _hat_around(m: float) -> tuple[float, float, float, float, float]:
+@inner()
+def _hat_around(m: float) -> Half:
     """Half the hat around the mode."""
     a = max(2.0 * m, _FLAT)
     top, _ = _top(a, 0.0, 2.0 * a, 1.0)
     return _half_hat(2.0 * a, top, np.inf)
 
 
-@njit(cache=True, error_model="numpy")
-def _hat_right(m: float, k: float, c: float, s: float) -> tuple[float, float, float, float, float]:
+@inner()
+def _hat_right(m: float, k: float, c: float, s: float) -> Half:
     """The folded hat for x > α: Y up to cos²(α/2)."""
     c2 = c * c
     a = 2.0 * (m + k * min(c2, 0.5 * (1.0 + s)))
     b = 2.0 * k * max(1.0 - 2.0 * c2, 0.0)
     beta = 2.0 * a + 2.0 * math.sqrt(b)
     top, where = _top(a, b, beta, 1.0)
-    # r <= e^{-2mc²} up to x = π - α. Behind it, between the j-th and the next of _PARTS equal parts of [π-α, π], the sines of x
-    # and of (x-α)/2, concave both, lie above their chords from c to 0 and from s to cos(α/2).
+    # r <= e^{-2mc²} up to x = π - α. Behind it, between the j-th and the next of _PARTS equal parts of [π-α, π], the
+    # sines of x and of (x-α)/2, concave both, lie above their chords from c to 0 and from s to cos(α/2).
     share = 1.0 + math.exp(-2.0 * m * c2)
     if a * s * s < 40.0:
         last = math.sqrt(0.5 * (1.0 + s))
@@ -82,15 +86,16 @@ def _hat_right(m: float, k: float, c: float, s: float) -> tuple[float, float, fl
     return _half_hat(beta, share * top, (1.0 + s) / c)
 
 
-@njit(cache=True, error_model="numpy")
-def _hat_left(m: float, k: float, c: float, s: float) -> tuple[float, float, float, float, float]:
+@inner()
+def _hat_left(m: float, k: float, c: float, s: float) -> Half:
     """The folded hat for x < α: Y up to S, in the valley between the modes."""
     t = c / (1.0 + s)
     valley = 0.5 * c * t  # S = sin²(α/2) = (1 - s)/2
     a = 2.0 * (m + k * valley)
     beta = 2.0 * a
     top, where = _top(a, 0.0, beta, valley)
-    # Between the j-th and the next of _PARTS equal parts of [0, α], sin x >= c j/_PARTS and sin²((α-x)/2) >= S (1 - (j+1)/_PARTS)².
+    # Between the j-th and the next of _PARTS equal parts of [0, α], sin x >= c j/_PARTS and sin²((α-x)/2) >= S (1 -
+    # (j+1)/_PARTS)².
     fade = math.exp(-2.0 * m * c * c / _PARTS)
     mirror, share = 1.0, 0.0
     for j in range(_PARTS):
@@ -100,8 +105,8 @@ def _hat_left(m: float, k: float, c: float, s: float) -> tuple[float, float, flo
     return _half_hat(beta, share * top, t)
 
 
-@njit(cache=True, error_model="numpy")
-def envelope(m: float, k: float, c: float, s: float) -> tuple:
+@inner()
+def envelope(m: float, k: float, c: float, s: float) -> Hat:
     """The better hat: whether it is folded, and its left and right half (equal around the mode)."""
     around = _hat_around(m)
     if k * c * c > 0.2 * m or k > 2.0 * m:  # else the hat around the mode is nearly as tight as it can be
@@ -111,8 +116,8 @@ def envelope(m: float, k: float, c: float, s: float) -> tuple:
     return False, around, around
 
 
-@njit(cache=True, error_model="numpy")
-def _propose(rng: np.random.Generator, left: tuple, right: tuple) -> tuple[float, float, float]:
+@inner()
+def _propose(rng: np.random.Generator, left: Half, right: Half) -> tuple[float, float, float]:
     """tan(δ/2) under the hat, with β and MC of the side it fell on."""
     place = rng.random() * (left[4] + right[4])
     if place < left[4]:
@@ -120,8 +125,8 @@ def _propose(rng: np.random.Generator, left: tuple, right: tuple) -> tuple[float
     return math.tan((place - left[4]) / right[4] * right[3]) * right[2], right[0], right[1]
 
 
-@njit(cache=True, error_model="numpy")
-def draw(rng: np.random.Generator, law: tuple, hat: tuple) -> tuple[float, float]:
+@inner()
+def draw(rng: np.random.Generator, law: Law, hat: Hat) -> tuple[float, float]:
     """cos ψ and sin ψ of an exact draw; law = (m, k, c, s), hat its `envelope`."""
     m, k, c, s = law
     folded = hat[0]
@@ -151,44 +156,44 @@ def draw(rng: np.random.Generator, law: tuple, hat: tuple) -> tuple[float, float
 _CHUNK = 1024
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@inner(fastmath={"contract"})
 def _highest_modes(modes: np.ndarray, count: int) -> None:
     """Rows 0..2 hold p, q, k; rows 3..5 get m, c, s. Free of branches, so that it vectorises."""
     for i in range(count):
         modes[3, i], modes[4, i], modes[5, i] = highest_mode(modes[0, i], modes[1, i], modes[2, i])
 
 
-@njit(cache=True, error_model="numpy")
-def _sample_chunk(eta: np.ndarray, rng: np.random.Generator, work: np.ndarray, out: np.ndarray) -> None:
+@inner()
+def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: np.ndarray, out: np.ndarray) -> None:
     """Draws for one chunk of laws: first all their modes, then each law's hat and draws."""
-    for i in range(eta.shape[0]):
-        first, second = eta[i, 0], eta[i, 1]
+    count = min(_CHUNK, eta.shape[0] - begin)
+    for i in range(count):
+        first, second = eta[begin + i, 0], eta[begin + i, 1]
         p, q, kappa2, cos, sin, sign = quadrant_frame(first.real, first.imag, second.real, second.imag)
         work[0, i], work[1, i], work[2, i] = p, q, 4.0 * kappa2
         work[6, i], work[7, i], work[8, i] = cos, sin, sign
-    _highest_modes(work, eta.shape[0])
-    for i in range(eta.shape[0]):
+    _highest_modes(work, count)
+    for i in range(count):
         uniform = work[0, i] + work[1, i] + work[2, i] <= _UNIFORM
         law = (work[3, i], work[2, i], work[4, i], work[5, i])
         hat = envelope(1.0, 0.0, 0.0, 1.0) if uniform else envelope(law[0], law[1], law[2], law[3])
         for j in range(out.shape[0]):
             if uniform:
-                out[j, i] = 2.0 * math.pi * rng.random() - math.pi
+                out[j, begin + i] = 2.0 * math.pi * rng.random() - math.pi
                 continue
             cos_psi, sin_psi = draw(rng, law, hat)
             # φ = π/2 + ψ in the frame, then reflect and turn back.
             x, y = -sin_psi, work[8, i] * cos_psi
             angle = math.atan2(work[7, i] * x + work[6, i] * y, work[6, i] * x - work[7, i] * y)
-            out[j, i] = angle if angle < math.pi else -math.pi
+            out[j, begin + i] = angle if angle < math.pi else -math.pi
 
 
-@njit(cache=True, error_model="numpy")
+@entry()
 def sample_each(eta: np.ndarray, repeats: int, rng: np.random.Generator) -> np.ndarray:
     """`repeats` draws of each law with natural parameters eta (n, 2); shape (repeats, n), angles in [-π, π)."""
     size = eta.shape[0]
     out = np.empty((repeats, size))
     work = np.empty((9, min(size, _CHUNK)))
     for begin in range(0, size, _CHUNK):
-        end = min(begin + _CHUNK, size)
-        _sample_chunk(eta[begin:end], rng, work, out[:, begin:end])
+        _sample_chunk(eta, begin, rng, work, out)
     return out

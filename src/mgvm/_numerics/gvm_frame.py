@@ -9,10 +9,11 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from mgvm._numerics.compiler import inner
 
 
-@njit(cache=True, forceinline=True, error_model="numpy")
+@inner(forceinline=True)
 def quadrant_frame(a1: float, b1: float, a2: float, b2: float) -> tuple[float, float, float, float, float, float]:
     """p, q, κ₂ and the way back: cosine and sine of the turn, and the sign of the reflection.
 
@@ -47,7 +48,7 @@ _TWO_52 = 4503599627370496.0
 _BITS_OF_TWO_52 = np.int64(0x4330000000000000)
 
 
-@njit(cache=True, forceinline=True, error_model="numpy")
+@inner(forceinline=True)
 def _rough_cube_root(x: float) -> float:
     """Cube root to 5 %: a third of the exponent bits, in arithmetic that vectorises."""
     high = np.int64((np.float64(x).view(np.int64) >> _HIGH_WORD) | _BITS_OF_TWO_52).view(np.float64) - _TWO_52
@@ -55,7 +56,7 @@ def _rough_cube_root(x: float) -> float:
     return np.int64((third.view(np.int64) - _BITS_OF_TWO_52) << _HIGH_WORD).view(np.float64)
 
 
-@njit(cache=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+@inner(forceinline=True, fastmath={"contract"})
 def _start(p: float, q: float, below: float, above: float, shift: float) -> float:
     """The root y of `highest_mode` within a factor of about two, from its limiting equations."""
     rest = (shift + q) / (shift * shift)
@@ -64,7 +65,7 @@ def _start(p: float, q: float, below: float, above: float, shift: float) -> floa
     return max(y, p * p / (math.sqrt(p * p + above * above) + above))
 
 
-@njit(cache=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+@inner(forceinline=True, fastmath={"contract"})
 def _improve(y: float, p: float, q: float, below: float, above: float, shift: float) -> float:
     """A Newton step for log(left side / p²) as a function of log y, logarithms and exponential by their Padé forms."""
     m, base, single, double = y + above, y + shift, y + below, y + shift + q
@@ -76,7 +77,7 @@ def _improve(y: float, p: float, q: float, below: float, above: float, shift: fl
     return y * (2.0 + step) / (2.0 - step)
 
 
-@njit(cache=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+@inner(forceinline=True, fastmath={"contract"})
 def highest_mode(p: float, q: float, k: float) -> tuple[float, float, float]:
     """Multiplier m >= 0, cosine and sine of the highest mode of p cos φ + q sin φ + (k/4) cos 2φ in [0, π/2].
 
@@ -98,7 +99,7 @@ def highest_mode(p: float, q: float, k: float) -> tuple[float, float, float]:
     return (y + above) * scale, p / (y + above), q / (y + shift)
 
 
-@njit(cache=True, error_model="numpy")
+@inner()
 def one_less_length(x: float, y: float) -> float:
     """1 - |m| for m = (1 - x) + iy: |m|² = 1 - (2x - x² - y²), so that near |m| = 1 no ones cancel."""
     length = math.sqrt((1.0 - x) * (1.0 - x) + y * y)

@@ -12,15 +12,15 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from mgvm._numerics.gvm_cells import grid_size, refine, total_concentration, value_and_slope
+from mgvm._numerics.compiler import entry, inner
+from mgvm._numerics.gvm_cells import conjugate_row, grid_size, refine, total_concentration
 from mgvm._numerics.gvm_frame import one_less_length
 
 _DROP = 50.0  # deep, because a far window of weight e^-40 still weighs in 1 - |m₁| beside 1/(2K)
 
 
-@njit(cache=True, error_model="numpy")
+@inner()
 def _suffix_sums(c: np.ndarray, centre: float, out: np.ndarray) -> None:
     """C_j = Σ_{t>j} c_t e^{itφ_c}."""
     running = 0.0 + 0.0j
@@ -29,69 +29,94 @@ def _suffix_sums(c: np.ndarray, centre: float, out: np.ndarray) -> None:
         out[t - 1] = running
 
 
-@njit(cache=True, error_model="numpy")
-def _one(c: np.ndarray, moments: np.ndarray) -> tuple[float, float, float, float, float]:
-    """Fill the moments of one law; returns log Z, 1 - |m₁|, entropy, log density at the reference, and the reference."""
-    order = c.size
-    first, levels = grid_size(order, 12.0 + 8.0 * (order + math.sqrt(total_concentration(c))) + moments.size)
-    kept, facts, _ = refine(c, first, levels, _DROP)
-    cells = first * 2**levels
-    width = 2.0 * math.pi / cells
-    peak = np.argmax(facts[:, 0])
-    main = (kept[peak] + 0.5) * width - math.pi
-    top = value_and_slope(c, main)[0]
-    suffix = np.empty(order, dtype=np.complex128)
-    moments[:] = 0.0
-    z_sum = drop_sum = x_sum = y_sum = 0.0
-    begin = 0
-    while begin < kept.size:
+@inner()
+def _best(cells: np.ndarray, begin: int, end: int) -> int:
+    """The cell of the highest value."""
+    best = begin
+    for i in range(begin + 1, end):
+        if cells[i, 2] > cells[best, 2]:
+            best = i
+    return best
+
+
+@inner()
+def _add_window(
+    c: np.ndarray, window: tuple[int, int], cells: np.ndarray, peak: int, moments: np.ndarray, sums: np.ndarray
+) -> None:
+    """Add a window's nodes to the moments and to the sums of weight, weight·drop, and weight times 1 - cos and sin of
+    the angle from the highest node, `peak`.
+    """
+    begin, end = window
+    half_width = cells[begin, 1]
+    best = _best(cells, begin, end)
+    centre, main = (
+        (2.0 * cells[best, 0] + 1.0) * half_width - math.pi,
+        (2.0 * cells[peak, 0] + 1.0) * half_width - math.pi,
+    )
+    suffix = np.empty(c.size, dtype=np.complex128)
+    _suffix_sums(c, centre, suffix)
+    turn = complex(math.cos(centre), math.sin(centre))
+    for i in range(begin, end):
+        half = (cells[i, 0] - cells[best, 0]) * half_width
+        sine, cosine = math.sin(half), math.cos(half)
+        zeta = complex(-2.0 * sine * sine, 2.0 * sine * cosine)
+        z = 1.0 + zeta
+        inner = 0.0 + 0.0j
+        for j in range(c.size - 1, -1, -1):
+            inner = inner * z + suffix[j]
+        rise = cells[best, 2] - cells[peak, 2] + (zeta * inner).real
+        weight = math.exp(rise)
+        half += 0.5 * (centre - main)
+        sine, cosine = math.sin(half), math.cos(half)
+        sums[0] += weight
+        sums[1] -= weight * rise
+        sums[2] += weight * 2.0 * sine * sine
+        sums[3] += weight * 2.0 * sine * cosine
+        unit = turn * z
+        power = unit
+        for k in range(moments.size):
+            moments[k] += weight * power
+            power *= unit
+
+
+@inner()
+def _one(c: np.ndarray, moments: np.ndarray, facts: np.ndarray) -> float:
+    """Fill the moments and the facts (log Z, 1 - |m₁|, entropy, log density at the reference) of one law; returns the
+    reference.
+    """
+    first, levels = grid_size(c.size, 12.0 + 8.0 * (c.size + math.sqrt(total_concentration(c))) + moments.size)
+    cells, _, count = refine(c, first, levels, _DROP)
+    begin = 0 * count  # a bare 0 is a type of its own to the compiler: what it is handed to would compile twice
+    peak = _best(cells, begin, count)
+    sums = np.zeros(4)
+    for k in range(moments.size):
+        moments[k] = 0.0
+    while begin < count:
         end = begin + 1
-        while end < kept.size and kept[end] == kept[end - 1] + 1:
+        while end < count and cells[end, 0] == cells[end - 1, 0] + 1.0:
             end += 1
-        centre = kept[begin + np.argmax(facts[begin:end, 0])]
-        angle = (centre + 0.5) * width - math.pi
-        _suffix_sums(c, angle, suffix)
-        height = value_and_slope(c, angle)[0] - top
-        for i in range(begin, end):
-            half = 0.5 * (kept[i] - centre) * width
-            sine, cosine = math.sin(half), math.cos(half)
-            zeta = complex(-2.0 * sine * sine, 2.0 * sine * cosine)
-            z = 1.0 + zeta
-            inner = 0.0 + 0.0j
-            for j in range(order - 1, -1, -1):
-                inner = inner * z + suffix[j]
-            rise = height + (zeta * inner).real
-            weight = math.exp(rise)
-            z_sum += weight
-            drop_sum -= weight * rise
-            # from the best node of all: half of φ - main
-            half += 0.5 * (angle - main)
-            sine = math.sin(half)
-            x_sum += weight * 2.0 * sine * sine
-            y_sum += weight * 2.0 * sine * math.cos(half)
-            unit = complex(math.cos(angle), math.sin(angle)) * z
-            power = unit
-            for k in range(moments.size):
-                moments[k] += weight * power
-                power *= unit
+        _add_window(c, (begin, end), cells, peak, moments, sums)
         begin = end
-    scale = 1.0 / z_sum
+    scale = 1.0 / sums[0]
     for k in range(moments.size):
         moments[k] *= scale
-    x, y = x_sum * scale, y_sum * scale
-    log_width = math.log(width * z_sum)
-    dispersion = one_less_length(x, y)
-    return top + log_width, dispersion, log_width + drop_sum * scale, -log_width, main
+    log_width = math.log(2.0 * cells[peak, 1] * sums[0])
+    facts[0] = cells[peak, 2] + log_width
+    facts[1] = one_less_length(sums[2] * scale, sums[3] * scale)
+    facts[2] = log_width + sums[1] * scale
+    facts[3] = -log_width
+    return (2.0 * cells[peak, 0] + 1.0) * cells[peak, 1] - math.pi
 
 
-@njit(cache=True)
+@entry()
 def general_moments(eta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Facts, references and moments 1..count, as `order_two_moments`, of laws with natural parameters eta (n, T), T >= 1."""
+    """Facts, references and moments 1..count, as `order_two_moments`, of laws with natural parameters eta (n, T), T >=
+    1.
+    """
     size = eta.shape[0]
     facts, reference = np.empty((size, 4)), np.empty(size, dtype=np.complex128)
     moments = np.empty((size, count), dtype=np.complex128)
     for i in range(size):
-        values = _one(np.conj(eta[i]), moments[i])
-        facts[i, 0], facts[i, 1], facts[i, 2], facts[i, 3] = values[0], values[1], values[2], values[3]
-        reference[i] = complex(math.cos(values[4]), math.sin(values[4]))
+        angle = _one(conjugate_row(eta, i), moments[i], facts[i])
+        reference[i] = complex(math.cos(angle), math.sin(angle))
     return facts, reference, moments

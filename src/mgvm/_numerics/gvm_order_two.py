@@ -9,8 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.gvm_frame import one_less_length, quadrant_frame
 from mgvm._numerics.gvm_trapezoid import HIGHEST, quadrant_nodes, trapezoid_sums
 from mgvm._numerics.gvm_windows import find_windows, window_sums
@@ -20,11 +20,15 @@ _CHUNK = 1024
 _WINDOW = 64  # classes below are trapezoid rules by nodes a quadrant, from here on windows by nodes / 4
 _CLASSES = 256
 
+# laws, peaks, items, class and owner of each item, sums
+Tables = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+Facts = tuple[float, float, float, float]
+
 # Columns of the table of laws: the frame, and the row of `peaks` of a law with windows (-1 of one without).
 _P, _Q, _SECOND, _TURN_COS, _TURN_SIN, _SIGN, _PEAK = range(7)
 
 
-@njit(cache=True, error_model="numpy")
+@inner()
 def _add_window(begin: float, end: float, step: float, item: int, items: np.ndarray) -> int:
     """Write where a window's nodes lie; returns its class. The step shrinks to fit a multiple of four midpoints."""
     quads = min(int((end - begin) / (4.0 * step)) + 1, _CLASSES - _WINDOW - 1)
@@ -33,7 +37,7 @@ def _add_window(begin: float, end: float, step: float, item: int, items: np.ndar
     return _WINDOW + quads
 
 
-@njit(cache=True, error_model="numpy")
+@inner()
 def _add_windows(peaks: np.ndarray, i: int, item: int, items: np.ndarray, kind: np.ndarray) -> int:
     """Write the one or two windows of a law of high concentration; returns the next free item."""
     t = peaks[4, i] / (1.0 + peaks[5, i])
@@ -46,12 +50,13 @@ def _add_windows(peaks: np.ndarray, i: int, item: int, items: np.ndarray, kind: 
     return item + 1
 
 
-@njit(cache=True, error_model="numpy")
-def _plan(eta: np.ndarray, laws: np.ndarray, peaks: np.ndarray, items: np.ndarray, kind: np.ndarray, owner: np.ndarray) -> int:
+@inner()
+def _plan(eta: np.ndarray, begin: int, count: int, tables: Tables) -> int:
     """Turn laws into items to sum; returns how many."""
-    item = high = 0
-    for i in range(eta.shape[0]):
-        first, second = eta[i, 0], eta[i, 1]
+    laws, peaks, items, kind, owner, _ = tables
+    item = high = 0 * count  # a bare 0 is a type of its own to the compiler: what it is handed to would compile twice
+    for i in range(count):
+        first, second = eta[begin + i, 0], eta[begin + i, 1]
         p, q, kappa2, cos, sin, sign = quadrant_frame(first.real, first.imag, second.real, second.imag)
         laws[i, _P], laws[i, _Q], laws[i, _SECOND] = p, q, kappa2
         laws[i, _TURN_COS], laws[i, _TURN_SIN], laws[i, _SIGN] = cos, sin, sign
@@ -68,31 +73,44 @@ def _plan(eta: np.ndarray, laws: np.ndarray, peaks: np.ndarray, items: np.ndarra
     if high == 0:
         return item
     find_windows(peaks, high)
-    for i in range(eta.shape[0]):
+    for i in range(count):
         if laws[i, _PEAK] >= 0.0:
             following = _add_windows(peaks, int(laws[i, _PEAK]), item, items, kind)
-            owner[item:following] = i
-            item = following
+            while item < following:
+                owner[item] = i
+                item += 1
     return item
 
 
-@njit(cache=True, error_model="numpy")
-def _run(count: int, items: np.ndarray, kind: np.ndarray, owner: np.ndarray, sums: np.ndarray) -> None:
-    """Sum all items, those of one class together, and add each to its law's row of sums."""
-    ends = np.zeros(_CLASSES + 1, dtype=np.int64)
+@inner()
+def _by_class(count: int, kind: np.ndarray) -> np.ndarray:
+    """Items in the order of their classes, by counting."""
+    start = np.zeros(_CLASSES + 1, dtype=np.int64)
     for item in range(count):
-        ends[kind[item] + 1] += 1
-    ends = np.cumsum(ends)
+        start[kind[item] + 1] += 1
+    for i in range(_CLASSES):
+        start[i + 1] += start[i]
     order = np.empty(count, dtype=np.int64)
     for item in range(count):
-        order[ends[kind[item]]] = item
-        ends[kind[item]] += 1
+        order[start[kind[item]]] = item
+        start[kind[item]] += 1
+    return order
+
+
+@inner()
+def _run(count: int, tables: Tables) -> None:
+    """Sum all items, those of one class together, and add each to its law's row of sums."""
+    _, _, items, kind, owner, sums = tables
+    order = _by_class(count, kind)
+    for i in range(sums.shape[0]):
+        for row in range(10):
+            sums[i, row] = 0.0
     work = np.empty((16, _LANES))
-    sums[:] = 0.0
     begin = 0
     while begin < count:
-        this = kind[order[begin]]
-        lanes = min(ends[this] - begin, _LANES)
+        this, lanes = kind[order[begin]], 1
+        while lanes < _LANES and begin + lanes < count and kind[order[begin + lanes]] == this:
+            lanes += 1
         for lane in range(lanes):
             for row in range(6):
                 work[row, lane] = items[order[begin + lane], row]
@@ -109,68 +127,71 @@ def _run(count: int, items: np.ndarray, kind: np.ndarray, owner: np.ndarray, sum
         begin += lanes
 
 
-@njit(cache=True, error_model="numpy")
-def _finish_trapezoid(i: int, laws: np.ndarray, sums: np.ndarray, moments: np.ndarray) -> tuple:
-    """Moments in the frame, from the rule over the whole circle; returns log Z, 1 - |m₁|, entropy, log density at φ = 0."""
+@inner()
+def _finish_trapezoid(i: int, tables: Tables, moments: np.ndarray) -> Facts:
+    """Moments in the frame, from the rule over the whole circle; returns log Z, 1 - |m₁|, entropy, log density at φ =
+    0.
+    """
+    laws, _, _, _, _, sums = tables
     z = 1.0 / sums[i, 0]
     for k in range(4):
-        moments[i, k] = complex(sums[i, 1 + 2 * k] * z, sums[i, 2 + 2 * k] * z)
+        moments[k] = complex(sums[i, 1 + 2 * k] * z, sums[i, 2 + 2 * k] * z)
     log_z = math.log(sums[i, 0])
-    first = moments[i, 0]
-    mean = laws[i, _P] * first.real + laws[i, _Q] * first.imag + laws[i, _SECOND] * moments[i, 1].real
+    first = moments[0]
+    mean = laws[i, _P] * first.real + laws[i, _Q] * first.imag + laws[i, _SECOND] * moments[1].real
     dispersion = 1.0 - math.sqrt(first.real * first.real + first.imag * first.imag)
     return log_z, dispersion, log_z - mean, laws[i, _P] + laws[i, _SECOND] - log_z
 
 
-@njit(cache=True, error_model="numpy")
-def _finish_windows(i: int, laws: np.ndarray, peaks: np.ndarray, sums: np.ndarray, moments: np.ndarray) -> tuple:
+@inner()
+def _finish_windows(i: int, tables: Tables, moments: np.ndarray) -> Facts:
     """Moments in the frame, from sums around the mode; returns log Z, 1 - |m₁|, entropy, log density at the mode."""
+    laws, peaks, _, _, _, sums = tables
     row = int(laws[i, _PEAK])
     cosine, sine = peaks[4, row], peaks[5, row]
     z = 1.0 / sums[i, 0]
     x, y = sums[i, 2] * z, sums[i, 3] * z
     mode = complex(cosine, sine)
     turn = mode
-    moments[i, 0] = turn * complex(1.0 - x, y)
+    moments[0] = turn * complex(1.0 - x, y)
     for k in range(1, 4):
         turn = turn * mode
-        moments[i, k] = turn * complex(sums[i, 2 + 2 * k] * z, sums[i, 3 + 2 * k] * z)
+        moments[k] = turn * complex(sums[i, 2 + 2 * k] * z, sums[i, 3 + 2 * k] * z)
     # dψ = 2 dτ/(1+τ²), and the weights carry a factor 1/(1+t²) = (1 + sin)/2 more.
     log_width = math.log(4.0 * sums[i, 0] / (1.0 + sine))
     height = laws[i, _P] * cosine + laws[i, _Q] * sine + laws[i, _SECOND] * (cosine - sine) * (cosine + sine)
     return height + log_width, one_less_length(x, y), log_width + sums[i, 1] * z, -log_width
 
 
-@njit(cache=True)
+@entry()
 def order_two_moments(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Facts and moments of laws with natural parameters eta (n, 2).
 
-    Returns the facts (n, 4): log Z, 1 - |m₁|, entropy, log density at the reference; the reference points e^{iφ} (n,), the
-    highest mode wherever the law is concentrated; and the moments 1..4 (n, 4).
+    Returns the facts (n, 4): log Z, 1 - |m₁|, entropy, log density at the reference; the reference points e^{iφ} (n,),
+    the highest mode wherever the law is concentrated; and the moments 1..4 (n, 4).
     """
     size = eta.shape[0]
     facts, reference = np.empty((size, 4)), np.empty(size, dtype=np.complex128)
-    moments = np.empty((size, 4), dtype=np.complex128)
+    moments, row = np.empty((size, 4), dtype=np.complex128), np.empty(4, dtype=np.complex128)
     chunk = min(size, _CHUNK)
-    laws, peaks, sums = np.empty((chunk, 7)), np.empty((11, chunk)), np.empty((chunk, 10))
-    items, kind, owner = np.empty((2 * chunk, 6)), np.empty(2 * chunk, dtype=np.int64), np.empty(2 * chunk, dtype=np.int64)
+    kind, owner = np.empty(2 * chunk, dtype=np.int64), np.empty(2 * chunk, dtype=np.int64)
+    laws, peaks = np.empty((chunk, 7)), np.empty((11, chunk))
+    tables = (laws, peaks, np.empty((2 * chunk, 6)), kind, owner, np.empty((chunk, 10)))
     for begin in range(0, size, _CHUNK):
-        end = min(begin + _CHUNK, size)
-        _run(_plan(eta[begin:end], laws, peaks, items, kind, owner), items, kind, owner, sums)
-        part = moments[begin:end]
-        for i in range(end - begin):
+        count = min(_CHUNK, size - begin)
+        _run(_plan(eta, begin, count, tables), tables)
+        for i in range(count):
             turn, sign = complex(laws[i, _TURN_COS], laws[i, _TURN_SIN]), laws[i, _SIGN]
             if laws[i, _PEAK] >= 0.0:
-                values = _finish_windows(i, laws, peaks, sums, part)
-                row = int(laws[i, _PEAK])
-                reference[begin + i] = turn * complex(peaks[4, row], sign * peaks[5, row])
+                values = _finish_windows(i, tables, row)
+                peak = int(laws[i, _PEAK])
+                reference[begin + i] = turn * complex(peaks[4, peak], sign * peaks[5, peak])
             else:
-                values = _finish_trapezoid(i, laws, sums, part)
+                values = _finish_trapezoid(i, tables, row)
                 reference[begin + i] = turn
             facts[begin + i, 0], facts[begin + i, 1], facts[begin + i, 2], facts[begin + i, 3] = values
             power = turn
             for k in range(4):
-                value = part[i, k]
-                part[i, k] = power * complex(value.real, sign * value.imag)
+                moments[begin + i, k] = power * complex(row[k].real, sign * row[k].imag)
                 power = power * turn
     return facts, reference, moments

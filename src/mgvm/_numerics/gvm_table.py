@@ -1,8 +1,8 @@
 """Exact sampling of a GvM of any order by a table: many draws of one law, or draws of laws of order three and more.
 
-The circle is cut into the cells of `gvm_cells`, each under a constant hat that bounds the density on it. A cell is drawn
-by the alias method, a point in it uniformly; the lower bound of the cell accepts nearly every point without evaluating
-the density.
+The circle is cut into the cells of `gvm_cells`, each under a constant hat that bounds the density on it. A cell is
+drawn by the alias method, a point in it uniformly; the lower bound of the cell accepts nearly every point without
+evaluating the density.
 """
 
 from __future__ import annotations
@@ -10,88 +10,99 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
-from mgvm._numerics.gvm_cells import grid_size, refine, total_concentration, value_and_slope
+from mgvm._numerics.compiler import entry, inner
+from mgvm._numerics.gvm_cells import conjugate_row, grid_size, refine, total_concentration, value_and_slope
 
 _DROP = 30.0  # cells further below the maximum stay coarse
 _ROUNDING = 1e-15  # the bounds are widened by this much of the largest |f|, so that rounding cannot break them
 
 
-@njit(cache=True, error_model="numpy")
-def hat(c: np.ndarray, fineness: float) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Cells as midpoint, half-width, and bounds of f on it; `fineness` is the cell's width in units of 1/√K."""
-    total = total_concentration(c)
-    first, levels = grid_size(c.size, 2.0 * math.pi * math.sqrt(total) / fineness)
-    kept, facts, aside = refine(c, first, levels, _DROP)
-    half = math.pi / (first * 2.0**levels)
-    n = kept.size
-    middle, width = np.empty(n + aside.shape[0]), np.empty(n + aside.shape[0])
-    upper, lower = np.empty(middle.size), np.full(middle.size, -np.inf)
-    slack = _ROUNDING * (np.abs(c).sum() + 1.0)
-    for i in range(n):
-        middle[i], width[i] = (2 * kept[i] + 1) * half - math.pi, half
-        upper[i], lower[i] = facts[i, 0] + facts[i, 1] + slack, facts[i, 0] - facts[i, 1] - slack
-    for i in range(aside.shape[0]):
-        middle[n + i], width[n + i], upper[n + i] = aside[i, 0], aside[i, 1], aside[i, 2] + slack
-    return middle, width, upper, lower
+@inner()
+def hat(c: np.ndarray, fineness: float) -> np.ndarray:
+    """Cells as rows (midpoint, half-width, upper bound of f, squeeze), `fineness` the finest cells' width in units of
+    1/√K.
+
+    The squeeze is a lower bound of e^{f - upper}; zero for the coarse cells, where nobody falls.
+    """
+    first, levels = grid_size(c.size, 2.0 * math.pi * math.sqrt(total_concentration(c)) / fineness)
+    cells, count, finest = refine(c, first, levels, _DROP)
+    slack = 0.0
+    for t in range(c.size):
+        slack += _ROUNDING * abs(c[t])
+    out = np.empty((count, 4))
+    for i in range(count):
+        half, bound = cells[i, 1], cells[i, 3] + slack
+        out[i, 0], out[i, 1], out[i, 2] = (2.0 * cells[i, 0] + 1.0) * half - math.pi, half, cells[i, 2] + bound
+        out[i, 3] = math.exp(-2.0 * bound) if i < finest else 0.0
+    return out
 
 
-@njit(cache=True)
-def _alias(mass: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Walker's tables: keep cell i with probability keep[i], else take other[i]."""
-    n = mass.size
-    keep = mass * (n / mass.sum())
-    other = np.arange(n)
-    small, large = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
-    n_small = n_large = 0
+@inner()
+def _masses(cells: np.ndarray) -> np.ndarray:
+    """Mass under the hat of each cell, in units that make their mean one."""
+    top = -np.inf
+    for i in range(cells.shape[0]):
+        top = max(top, cells[i, 2])
+    total = 0.0
+    mass = np.empty(cells.shape[0])
+    for i in range(mass.size):
+        mass[i] = cells[i, 1] * math.exp(cells[i, 2] - top)
+        total += mass[i]
+    for i in range(mass.size):
+        mass[i] *= mass.size / total
+    return mass
+
+
+@inner()
+def _alias(keep: np.ndarray) -> np.ndarray:
+    """Walker's alias for each cell; `keep`, masses of mean one, becomes the probability of keeping the cell."""
+    n = keep.size
+    other, waiting = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    poor, rich = 0, n  # the poor fill `waiting` from below, the rich from above
     for i in range(n):
+        other[i] = i
         if keep[i] < 1.0:
-            small[n_small] = i
-            n_small += 1
+            waiting[poor] = i
+            poor += 1
         else:
-            large[n_large] = i
-            n_large += 1
-    while n_small > 0 and n_large > 0:
-        n_small -= 1
-        poor, rich = small[n_small], large[n_large - 1]
-        other[poor] = rich
-        keep[rich] -= 1.0 - keep[poor]
-        if keep[rich] < 1.0:
-            n_large -= 1
-            small[n_small] = rich
-            n_small += 1
-    for i in range(n_large):
-        keep[large[i]] = 1.0
-    for i in range(n_small):
-        keep[small[i]] = 1.0
-    return keep, other
+            rich -= 1
+            waiting[rich] = i
+    while poor > 0 and rich < n:
+        taker, giver = waiting[poor - 1], waiting[rich]
+        other[taker] = giver
+        keep[giver] -= 1.0 - keep[taker]
+        poor -= 1
+        if keep[giver] < 1.0:
+            rich += 1
+            waiting[poor] = giver
+            poor += 1
+    # What is left on either side is one to rounding.
+    for i in range(poor):
+        keep[waiting[i]] = 1.0
+    for i in range(rich, n):
+        keep[waiting[i]] = 1.0
+    return other
 
 
-@njit(cache=True, error_model="numpy")
-def sample_table(c: np.ndarray, fineness: float, rng: np.random.Generator, out: np.ndarray) -> None:
-    """Fill `out` with draws of the law whose conjugate natural parameters are c."""
-    middle, half, upper, lower = hat(c, fineness)
-    keep, other = _alias(np.exp(upper - upper.max()) * half)
-    squeeze = np.exp(lower - upper)
-    n = middle.size
-    for i in range(out.size):
-        while True:
-            place = rng.random() * n
-            cell = int(place)
-            if place - cell >= keep[cell]:
-                cell = other[cell]
-            x = middle[cell] + half[cell] * (2.0 * rng.random() - 1.0)
-            u = rng.random()
-            if u <= squeeze[cell] or u <= math.exp(value_and_slope(c, x)[0] - upper[cell]):
-                break
-        out[i] = x if x < math.pi else -math.pi
-
-
-@njit(cache=True)
+@entry()
 def sample_tables(eta: np.ndarray, fineness: float, rng: np.random.Generator, repeats: int) -> np.ndarray:
-    """`repeats` draws of each law with natural parameters eta (n, T); shape (n, repeats)."""
+    """`repeats` draws of each law with natural parameters eta (n, T); shape (n, repeats), angles in [-π, π)."""
     out = np.empty((eta.shape[0], repeats))
-    for i in range(eta.shape[0]):
-        sample_table(np.conj(eta[i]), fineness, rng, out[i])
+    for law in range(eta.shape[0]):
+        c = conjugate_row(eta, law)
+        cells = hat(c, fineness)
+        keep = _masses(cells)
+        other = _alias(keep)
+        for i in range(repeats):
+            while True:
+                place = rng.random() * keep.size
+                cell = int(place)
+                if place - cell >= keep[cell]:
+                    cell = other[cell]
+                x = cells[cell, 0] + cells[cell, 1] * (2.0 * rng.random() - 1.0)
+                u = rng.random()
+                if u <= cells[cell, 3] or u <= math.exp(value_and_slope(c, x)[0] - cells[cell, 2]):
+                    break
+            out[law, i] = x if x < math.pi else -math.pi
     return out

@@ -10,8 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from mgvm._numerics.compiler import inner
 from mgvm._numerics.exponential import bounded_exp, exp_pair
 
 HIGHEST = 400.0  # total concentration up to which the rule is used
@@ -19,7 +19,7 @@ _QUARTERS = 48  # most nodes in a quadrant
 
 
 def _node_table() -> np.ndarray:
-    """cos kφ and sin kφ, k = 1..4, at the midpoints φ of m cells of a quadrant, for m = 1.._QUARTERS one below another."""
+    """cos kφ and sin kφ, k = 1..4, at midpoints of m cells of a quadrant, m = 1.._QUARTERS one below another."""
     angles = [0.5 * np.pi * (np.arange(m) + 0.5) / m for m in range(1, _QUARTERS + 1)]
     phi = np.concatenate(angles)
     return np.stack([wave(k * phi) for k in range(1, 5) for wave in (np.cos, np.sin)], axis=1)
@@ -28,19 +28,19 @@ def _node_table() -> np.ndarray:
 _TABLE = _node_table()
 
 
-@njit(cache=True)
+@inner()
 def quadrant_nodes(total: float) -> int:
     """Nodes a quadrant, even: 17 + 7.5 √K in all, K the total concentration, keep moments 0..4 at rounding."""
     return 2 * math.ceil(0.125 * (17.0 + 7.5 * math.sqrt(total)))
 
 
-@njit(cache=True, forceinline=True)
+@inner(forceinline=True)
 def _table_row(j: int) -> tuple[float, float, float, float, float, float, float, float]:
     row = _TABLE
     return row[j, 0], row[j, 1], row[j, 2], row[j, 3], row[j, 4], row[j, 5], row[j, 6], row[j, 7]
 
 
-@njit(cache=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+@inner(forceinline=True, fastmath={"contract"})
 def _four_nodes(p: float, q: float, even: float) -> tuple[float, float, float, float]:
     """Sums of exp(even ± p ± q) over the four signs with the signs (++), (p), (q), (pq)."""
     common = bounded_exp(even)
@@ -51,14 +51,16 @@ def _four_nodes(p: float, q: float, even: float) -> tuple[float, float, float, f
     return even_p * even_q, odd_p * even_q, even_p * odd_q, odd_p * odd_q
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@inner(fastmath={"contract"})
 def trapezoid_sums(work: np.ndarray, m: int, lanes: int) -> None:
     """Rows 0..2 of `work` hold p, q, κ₂ of each lane; rows 6..14 get 2m/π times Z, Re m₁, Im m₁, ..., Im m₄.
 
     Two nodes of the quadrant a turn of the loop halve the traffic of the sums.
     """
     first = m * (m - 1) // 2
-    work[6:15, :lanes] = 0.0
+    for row in range(6, 16):
+        for lane in range(lanes):
+            work[row, lane] = 0.0
     for i in range(first, first + m, 2):
         j = i + 1
         c1, s1, c2, s2, c3, s3, c4, s4 = _table_row(i)

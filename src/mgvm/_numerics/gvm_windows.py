@@ -1,6 +1,7 @@
 """A GvM of order 2 at high concentration: a trapezoid rule in windows around its one or two peaks.
 
-With α = π/2 - (angle of the highest mode) and ψ = φ - π/2 in the frame of `gvm_frame`, the drop below the highest mode is
+With α = π/2 - (angle of the highest mode) and ψ = φ - π/2 in the frame of `gvm_frame`, the drop below the highest mode
+is
 
     f(mode) - f = 2 m sin²((ψ+α)/2) + 8 κ₂ sin²((ψ+α)/2) sin²((ψ-α)/2),
 
@@ -17,8 +18,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
 
+from mgvm._numerics.compiler import inner
 from mgvm._numerics.exponential import bounded_exp
 from mgvm._numerics.gvm_frame import highest_mode
 
@@ -28,7 +29,7 @@ _MIRROR = 27.0  # half the drop from which a second peak is left out; deep, for 
 _ALMOST_ALL = 2.0 - 1e-6  # cap of 1 - cos: keeps tangents finite where a band does not bind
 
 
-@njit(cache=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+@inner(forceinline=True, fastmath={"contract"})
 def _step(curvature: float, k: float) -> float:
     """Largest step, in ψ, that keeps the rule's error below e^-_DIGITS.
 
@@ -41,9 +42,9 @@ def _step(curvature: float, k: float) -> float:
     return 2.0 * math.pi * math.sqrt(y2) / (_DIGITS + half * y2 + k * y2 * y2)
 
 
-@njit(cache=True, forceinline=True, error_model="numpy", fastmath={"contract"})
+@inner(forceinline=True, fastmath={"contract"})
 def _bands(m: float, k: float, t: float, w: float) -> tuple[float, float, float, float]:
-    """Where the drop can be small: inner and outer end of the double well's |τ|, lower and upper end of the tilt's τ."""
+    """Where the drop can be small: inner and outer end of the well's |τ|, lower and upper end of the tilt's τ."""
     # |cos ψ - cos α| < reach, with 1 - cos α = 2t²w.
     reach, depth = math.sqrt(2.0 * _DROP / max(k, 1e-300)), 2.0 * t * t * w
     low, high = max(depth - reach, 0.0), min(depth + reach, _ALMOST_ALL)
@@ -56,12 +57,12 @@ def _bands(m: float, k: float, t: float, w: float) -> tuple[float, float, float,
     return inner, outer, lower, upper if m > 0.5 * _DROP else 1e3
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@inner(fastmath={"contract"})
 def find_windows(peaks: np.ndarray, count: int) -> None:
     """The peak and the one or two windows of each law: a loop without branches, so that it vectorises.
 
-    Rows 0..2 of `peaks` hold p, q and k = 4κ₂; rows 3..5 get m, cosine and sine of the highest mode, row 6 the largest step
-    in τ, rows 7..10 the ends of both windows; a second window that is not needed is empty.
+    Rows 0..2 of `peaks` hold p, q and k = 4κ₂; rows 3..5 get m, cosine and sine of the highest mode, row 6 the largest
+    step in τ, rows 7..10 the ends of both windows; a second window that is not needed is empty.
     """
     for i in range(count):
         m, cosine, sine = highest_mode(peaks[0, i], peaks[1, i], peaks[2, i])
@@ -78,15 +79,18 @@ def find_windows(peaks: np.ndarray, count: int) -> None:
         peaks[10, i] = inner if merged or m * cosine * cosine > _MIRROR else outer
 
 
-@njit(cache=True, error_model="numpy", fastmath={"contract"})
+@inner(fastmath={"contract"})
 def window_sums(work: np.ndarray, count: int, lanes: int) -> None:
     """Sums over nodes τ, `count` a lane, of the weight v e^{-drop} alone and times each of nine functions.
 
     Rows 0..5 of `work` hold first node less centre, step, m, k, t and the centre (-t or t) of each lane, so that the
-    small distances from a peak are never differences of large numbers; rows 6..15 get the sums of the weight, of weight·drop,
-    and of weight times 1 - cos δ, sin δ, cos 2δ, sin 2δ, ..., sin 4δ, with δ = ψ + α the angle from the mode.
+    small distances from a peak are never differences of large numbers; rows 6..15 get the sums of the weight, of
+    weight·drop, and of weight times 1 - cos δ, sin δ, cos 2δ, sin 2δ, ..., sin 4δ, with δ = ψ + α the angle from the
+    mode.
     """
-    work[6:16, :lanes] = 0.0
+    for row in range(6, 16):
+        for lane in range(lanes):
+            work[row, lane] = 0.0
     for j in range(count):
         for lane in range(lanes):
             x = work[0, lane] + j * work[1, lane]

@@ -9,7 +9,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from mgvm._numerics.compiler import inner
 
 LARGEST = 1e5  # of |x|: up to here k fits the exact products below
 _TWO_OVER_PI = 2.0 / math.pi
@@ -24,7 +25,7 @@ _ONE = np.int64(1)
 _TWO = np.int64(2)
 
 
-@njit(cache=True, forceinline=True, fastmath={"contract"})
+@inner(forceinline=True, fastmath={"contract"})
 def sin_cos(x: float) -> tuple[float, float]:
     """sin x and cos x for |x| <= LARGEST, to about a unit in the last place."""
     rounded = np.float64(x * _TWO_OVER_PI + _ROUND)

@@ -9,14 +9,22 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._numerics.gvm import gvm_facts, gvm_sample
-from mgvm._numerics.gvm_cells import panel_edges
+from mgvm._numerics.gvm_cells import panel_starts
 from mgvm._numerics.gvm_density import log_densities, suffix_sums
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle import _panels
 from mgvm.circle.law import CircleLaw
 
 # Fields beside the natural parameter: numbers found once when a law is made, and carried along when a batch is indexed.
-FACTS = {"_log_z": 0, "_dispersion": 0, "_entropy": 0, "_log_reference": 0, "_reference": 0, "_moments": 1, "_suffix": 1}
+FACTS = {
+    "_log_z": 0,
+    "_dispersion": 0,
+    "_entropy": 0,
+    "_log_reference": 0,
+    "_reference": 0,
+    "_moments": 1,
+    "_suffix": 1,
+}
 
 # Up to here log p and its expectations may be taken from natural parameters and moments without loss.
 _LOW_CONCENTRATION = 100.0
@@ -37,7 +45,9 @@ class ExponentialLaw(CircleLaw):
     def _find_facts(self, eta: ComplexArray) -> None:
         """Normaliser, entropy, first moments and the peak of every law."""
         shape = eta.shape[:-1]
-        rows = np.ascontiguousarray(eta.reshape(-1, eta.shape[-1])) if eta.size else np.zeros((self._size, 1), complex)
+        rows = np.ascontiguousarray(
+            eta.reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex)
+        )
         facts = gvm_facts(rows, max(4, eta.shape[-1]))
         suffix = suffix_sums(rows, facts.reference)
         names = dict(zip(FACTS, (facts[0], facts[1], facts[2], facts[3], facts[4], facts[5], suffix), strict=True))
@@ -81,12 +91,14 @@ class ExponentialLaw(CircleLaw):
 
     def _panels(self) -> FloatArray:
         eta = self._eta
-        rows = np.conj(eta).reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex)
-        edges = _panels.pad([panel_edges(row) for row in rows])
+        # A copy, because the compiler takes read-only arrays for another type.
+        rows = np.array(eta.reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex))
+        edges = _panels.pad([np.append(np.sort(panel_starts(rows, i)), np.pi) for i in range(self._size)])
         return edges.reshape(*self.batch_shape, edges.shape[-1])
 
     def _scan_points(self) -> FloatArray:
-        # Between two neighbours among the arguments of the roots of f' (a polynomial in e^{iφ}) lies at most one sign change.
+        # Between two neighbours among the arguments of the roots of f' (a polynomial in e^{iφ}) lies at most one sign
+        # change.
         points = super()._scan_points()
         between = _between_roots(np.conj(self._eta))
         shifted = points[..., :1] + np.mod(between - points[..., :1], 2.0 * np.pi)
