@@ -14,7 +14,7 @@ import math
 import numpy as np
 
 from mgvm._numerics.compiler import entry, inner
-from mgvm._numerics.trigonometry import LARGEST, sin_cos
+from mgvm._numerics.trigonometry import sin_cos
 
 _BLOCK = 256
 
@@ -35,15 +35,8 @@ def suffix_sums(eta: np.ndarray, reference: np.ndarray) -> np.ndarray:
 @inner(fastmath={"contract"})
 def _half_angles(n: int, work: np.ndarray) -> None:
     """Turn row 0, (x - φ_r)/2, into ζ in rows 0, 1 and z in rows 2, 3."""
-    largest = 0.0
     for i in range(n):
-        largest = max(largest, abs(work[0, i]))
-    if largest < LARGEST:
-        for i in range(n):
-            work[2, i], work[3, i] = sin_cos(work[0, i])
-    else:
-        for i in range(n):
-            work[2, i], work[3, i] = math.sin(work[0, i]), math.cos(work[0, i])
+        work[2, i], work[3, i] = sin_cos(work[0, i])
     for i in range(n):
         sine, cosine = work[2, i], work[3, i]
         work[0, i], work[1, i] = -2.0 * sine * sine, 2.0 * sine * cosine
@@ -63,7 +56,10 @@ def _horner_step(real: np.ndarray, imag: np.ndarray, n: int, work: np.ndarray) -
 def log_densities(
     x: np.ndarray, rows: np.ndarray, reference: np.ndarray, log_reference: np.ndarray, c: np.ndarray, out: np.ndarray
 ) -> None:
-    """Fill out[i] with the log density at x[i] of the law rows[i], or of the only law when rows is empty."""
+    """Fill out[i] with the log density at x[i] of the law rows[i], or of the only law when rows is empty.
+
+    Angles are at most some turns away from the circle.
+    """
     work, real, imag = np.empty((6, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
     only = rows.size == 0
     for begin in range(0, x.size, _BLOCK):

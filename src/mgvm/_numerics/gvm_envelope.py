@@ -22,7 +22,6 @@ import numpy as np
 from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.gvm_frame import highest_mode, quadrant_frame
 
-_FLAT = 1e-12
 _UNIFORM = 1e-16  # total concentration below which e^f is 1 to rounding
 
 Half = tuple[float, float, float, float, float]  # see _half_hat
@@ -35,7 +34,7 @@ _PARTS = 4  # of the valley between the modes, in the bound of what the mirror s
 def _top(a: float, b: float, beta: float, last: float) -> tuple[float, float]:
     """C = max over Y in [0, last] of (1 + βY) e^{-aY-bY²}, and the Y where it is reached."""
     linear, excess = 2.0 * b + a * beta, beta - a
-    y = 2.0 * excess / (linear + math.sqrt(linear * linear + 8.0 * b * beta * excess))
+    y = 2.0 * excess / (linear + math.sqrt(linear * linear + 8.0 * b * beta * excess) + 1e-300)
     y = min(max(y, 0.0), last)
     return (1.0 + beta * y) * math.exp(-y * (a + b * y)), y
 
@@ -60,7 +59,7 @@ def _half_hat(beta: float, height: float, tangent: float) -> Half:
 @inner()
 def _hat_around(m: float) -> Half:
     """Half the hat around the mode."""
-    a = max(2.0 * m, _FLAT)
+    a = 2.0 * m
     top, _ = _top(a, 0.0, 2.0 * a, 1.0)
     return _half_hat(2.0 * a, top, np.inf)
 

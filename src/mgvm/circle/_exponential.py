@@ -12,6 +12,7 @@ from mgvm._numerics.gvm import gvm_facts, gvm_sample
 from mgvm._numerics.gvm_cells import panel_starts
 from mgvm._numerics.gvm_density import log_densities, suffix_sums
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.angles import wrap
 from mgvm.circle import _panels
 from mgvm.circle.law import CircleLaw
 
@@ -28,6 +29,8 @@ FACTS = {
 
 # Up to here log p and its expectations may be taken from natural parameters and moments without loss.
 _LOW_CONCENTRATION = 100.0
+
+_FAR = 10.0  # angles beyond are wrapped first, by the true π, before differences from the reference are taken
 
 
 class ExponentialLaw(CircleLaw):
@@ -58,6 +61,8 @@ class ExponentialLaw(CircleLaw):
     def logpdf(self, x: ArrayLike) -> FloatArray:
         """Log density at x (radians, any real number); x broadcasts against the batch."""
         points = check.angles(x, "x")
+        if points.size and np.abs(points).max() > _FAR:
+            points = np.asarray(wrap(points))
         size = self._size
         if size == 1:
             shape = np.broadcast_shapes(points.shape, self.batch_shape)
