@@ -60,7 +60,7 @@ class _Progress:
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="mgvm", description="Laws, inference and learning for data that are angles.")
     parser.add_argument("--version", action="version", version=f"mgvm {mgvm.__version__}")
-    commands = parser.add_subparsers(title="commands", dest="command", metavar="")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="command")
     demo = commands.add_parser(
         "demo",
         help="fit the circle laws to 564,516 Uber pick-ups; print a table, write a figure",
