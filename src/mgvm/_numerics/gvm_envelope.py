@@ -61,7 +61,7 @@ def _hat_around(m: float) -> Half:
     """Half the hat around the mode."""
     a = 2.0 * m
     top, _ = _top(a, 0.0, 2.0 * a, 1.0)
-    return _half_hat(2.0 * a, top, np.inf)
+    return _half_hat(2.0 * a, top, 1e300)
 
 
 @inner()
@@ -82,7 +82,7 @@ def _hat_right(m: float, k: float, c: float, s: float) -> Half:
             sine = (1.0 - part) * s + part * last
             mirror = math.exp(-2.0 * m * c2 * (1.0 - part - 1.0 / _PARTS))
             share = max(share, (1.0 + mirror) * _behind(a, b, beta, top, where, sine * sine))
-    return _half_hat(beta, share * top, (1.0 + s) / c)
+    return _half_hat(beta, share * top, (1.0 + s) / max(c, 1e-300))
 
 
 @inner()

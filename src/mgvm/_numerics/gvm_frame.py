@@ -41,6 +41,7 @@ def quadrant_frame(a1: float, b1: float, a2: float, b2: float) -> tuple[float, f
 
 _TINY_TILT = 1e-70  # floor of p relative to p + q + k: what it adds to the law is nil, and p² stays normal
 _TINY_WELL = 1e-30  # floor of k, likewise
+_NOTHING = 1e-280
 _THIRD = 1.0 / 3.0
 _CUBE_ROOT_BIAS = 715094163.0
 _HIGH_WORD = np.int64(32)
@@ -61,7 +62,8 @@ def _start(p: float, q: float, below: float, above: float, shift: float) -> floa
     """The root y of `highest_mode` within a factor of about two, from its limiting equations."""
     rest = (shift + q) / (shift * shift)
     y = min(math.sqrt(p * p + q * q), _rough_cube_root(p * p / rest))
-    y = min(y, p / math.sqrt(below * rest), p * p / (above * above * rest))  # an infinite bound binds nobody
+    # Where `below` or `above` is zero its bound is huge and binds nobody.
+    y = min(y, p / math.sqrt(below * rest + _NOTHING), p * p / (above * above * rest + _NOTHING))
     return max(y, p * p / (math.sqrt(p * p + above * above) + above))
 
 
