@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numba import njit
 
-from mgvm._numerics.exponential import bounded_exp, exp_pair
+from mgvm._numerics.exponential import bounded_exp, exp_pair, positive_log
 from mgvm._numerics.trigonometry import LARGEST, sin_cos
 
 
@@ -16,6 +16,14 @@ def exponentials(x):
     for i in range(x.size):
         out[0, i], out[1, i] = exp_pair(x[i])
         out[2, i] = bounded_exp(x[i])
+    return out
+
+
+@njit
+def logarithms(x):
+    out = np.empty(x.size)
+    for i in range(x.size):
+        out[i] = positive_log(x[i])
     return out
 
 
@@ -43,6 +51,16 @@ def test_exponential(many):
     assert np.abs(up / np.exp(x) - 1).max() < 5e-16
     assert np.abs(down / np.exp(-x) - 1).max() < 5e-16
     assert (alone == up).all()
+
+
+def test_logarithm(many):
+    rng = np.random.default_rng(1)
+    x = np.concatenate(
+        [np.exp(rng.uniform(-700, 700, 20 * many)), rng.uniform(0.5, 2, 20 * many), [1.0, 2.0, np.sqrt(2)]]
+    )
+    assert np.abs(logarithms(x) - np.log(x)).max() < 2e-13
+    near = rng.uniform(0.5, 2, 20 * many)
+    assert np.abs(logarithms(near) - np.log(near)).max() < 3e-16
 
 
 def test_fast_math_of_a_caller_does_not_reach_the_exponential():

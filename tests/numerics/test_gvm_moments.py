@@ -113,7 +113,11 @@ def test_order_one_and_zero_are_order_two_with_less():
 
 
 def test_a_batch_is_its_laws():
-    """Sorting into lanes must give every law its own result, whatever its neighbours."""
+    """Sorting into lanes must give every law its own result, whatever its neighbours.
+
+    Not to the last bit: lanes and single laws fuse their products differently, which moves the weights of two
+    competing modes by K times rounding.
+    """
     rng = np.random.default_rng(1)
     eta = np.concatenate([order_two(family, -2, 8, 40, rng) for family in FAMILIES])
     eta = rng.permutation(eta)
@@ -121,7 +125,9 @@ def test_a_batch_is_its_laws():
     for i in range(0, len(eta), 7):
         alone = gvm_facts(eta[i : i + 1])
         assert abs(batch.log_normalizer[i] - alone.log_normalizer[0]) <= 1e-13 * max(1, abs(alone.log_normalizer[0]))
-        assert np.abs(batch.moments[i] - alone.moments[0]).max() < 1e-13
+        total = (np.abs(eta[i]) * [1, 4]).sum()
+        slack = 1e-13 + 4 * EPS * total * (1 - np.abs(alone.moments[0]) ** 2)
+        assert (np.abs(batch.moments[i] - alone.moments[0]) < slack).all()
 
 
 def test_empty_batches():

@@ -1,4 +1,4 @@
-"""exp for compiled loops: branch-free, so that LLVM turns it into vector instructions.
+"""exp and log for compiled loops: branch-free, so that LLVM turns them into vector instructions.
 
 x = k log 2 + r with |r| <= log(2)/2, and e^{±r} = cosh r ± sinh r by two short polynomials in r²; 2^{±k} is written
 straight into the exponent bits.
@@ -49,3 +49,28 @@ def exp_pair(x: float) -> tuple[float, float]:
 def bounded_exp(x: float) -> float:
     """exp(x) for |x| <= 700."""
     return exp_pair(x)[0]
+
+
+# Unsigned, for AVX2 has no arithmetic shift of 64-bit integers.
+_MANTISSA = np.uint64(0x000FFFFFFFFFFFFF)
+_BITS_OF_ONE = np.uint64(0x3FF0000000000000)
+_BITS_OF_TWO_52 = np.uint64(0x4330000000000000)
+_UNSIGNED_SHIFT = np.uint64(52)
+_TWO_52 = 4503599627370496.0
+_ROOT_TWO = math.sqrt(2.0)
+_L3, _L5, _L7, _L9, _L11, _L13, _L15, _L17, _L19, _L21 = (2.0 / n for n in range(3, 22, 2))
+
+
+@inner(forceinline=True, fastmath={"contract"})
+def positive_log(x: float) -> float:
+    """log(x) for normal x > 0: x = 2^k m with m in (√½, √2], and log m = 2 atanh(s), s = (m - 1)/(m + 1) <= 0.172."""
+    bits = np.float64(x).view(np.uint64)
+    k = np.uint64((bits >> _UNSIGNED_SHIFT) | _BITS_OF_TWO_52).view(np.float64) - (_TWO_52 + 1023.0)
+    m = np.uint64((bits & _MANTISSA) | _BITS_OF_ONE).view(np.float64)
+    k += 1.0 if m > _ROOT_TWO else 0.0
+    m *= 0.5 if m > _ROOT_TWO else 1.0
+    s = (m - 1.0) / (m + 1.0)
+    s2 = s * s
+    tail = _L13 + s2 * (_L15 + s2 * (_L17 + s2 * (_L19 + s2 * _L21)))
+    tail = s2 * (_L3 + s2 * (_L5 + s2 * (_L7 + s2 * (_L9 + s2 * (_L11 + s2 * tail)))))
+    return k * _LOG2_HIGH + (k * _LOG2_LOW + (s * tail + 2.0 * s))

@@ -13,30 +13,25 @@ import numpy as np
 from mgvm._numerics.compiler import inner
 
 
-@inner(forceinline=True)
+@inner(forceinline=True, fastmath={"contract"})
 def quadrant_frame(a1: float, b1: float, a2: float, b2: float) -> tuple[float, float, float, float, float, float]:
     """p, q, κ₂ and the way back: cosine and sine of the turn, and the sign of the reflection.
 
     An angle φ of the frame stands for the angle turn + sign·φ of the law. The half angle comes from square roots
-    alone, the larger of cosine and sine first, so nothing cancels.
+    alone, the larger of cosine and sine first, so nothing cancels. No branches, so loops over laws vectorise.
     """
     second = math.sqrt(a2 * a2 + b2 * b2)
-    if second > 0.0:
-        cosine = a2 / second
-        large = math.sqrt(0.5 * (1.0 + abs(cosine)))
-        small = 0.5 * (b2 / second) / large
-        turn_cos, turn_sin = (large, small) if cosine >= 0.0 else (abs(small), large if b2 >= 0.0 else -large)
-    else:
-        first = math.sqrt(a1 * a1 + b1 * b1)
-        turn_cos, turn_sin = (a1 / first, b1 / first) if first > 0.0 else (1.0, 0.0)
+    scale = 1.0 / max(second, 1e-300)
+    cosine, sine = a2 * scale if second > 0.0 else 1.0, b2 * scale
+    large = math.sqrt(0.5 + 0.5 * abs(cosine))
+    small = 0.5 * sine / large
+    turn_cos = large if cosine >= 0.0 else abs(small)
+    turn_sin = small if cosine >= 0.0 else (large if sine >= 0.0 else -large)
     p = a1 * turn_cos + b1 * turn_sin
     q = b1 * turn_cos - a1 * turn_sin
-    if p < 0.0:
-        p, q, turn_cos, turn_sin = -p, -q, -turn_cos, -turn_sin
-    sign = 1.0
-    if q < 0.0:
-        q, sign = -q, -1.0
-    return p, q, second, turn_cos, turn_sin, sign
+    half_turn = 1.0 if p >= 0.0 else -1.0
+    q *= half_turn
+    return p * half_turn, abs(q), second, turn_cos * half_turn, turn_sin * half_turn, 1.0 if q >= 0.0 else -1.0
 
 
 _TINY_TILT = 1e-70  # floor of p relative to p + q + k: what it adds to the law is nil, and p² stays normal
@@ -44,17 +39,17 @@ _TINY_WELL = 1e-30  # floor of k, likewise
 _NOTHING = 1e-280
 _THIRD = 1.0 / 3.0
 _CUBE_ROOT_BIAS = 715094163.0
-_HIGH_WORD = np.int64(32)
+_HIGH_WORD = np.uint64(32)
 _TWO_52 = 4503599627370496.0
-_BITS_OF_TWO_52 = np.int64(0x4330000000000000)
+_BITS_OF_TWO_52 = np.uint64(0x4330000000000000)
 
 
 @inner(forceinline=True)
 def _rough_cube_root(x: float) -> float:
     """Cube root to 5 %: a third of the exponent bits, in arithmetic that vectorises."""
-    high = np.int64((np.float64(x).view(np.int64) >> _HIGH_WORD) | _BITS_OF_TWO_52).view(np.float64) - _TWO_52
+    high = np.uint64((np.float64(x).view(np.uint64) >> _HIGH_WORD) | _BITS_OF_TWO_52).view(np.float64) - _TWO_52
     third = np.float64(high * _THIRD + _CUBE_ROOT_BIAS + _TWO_52)
-    return np.int64((third.view(np.int64) - _BITS_OF_TWO_52) << _HIGH_WORD).view(np.float64)
+    return np.uint64((third.view(np.uint64) - _BITS_OF_TWO_52) << _HIGH_WORD).view(np.float64)
 
 
 @inner(forceinline=True, fastmath={"contract"})

@@ -12,9 +12,10 @@ import math
 import numpy as np
 
 from mgvm._numerics.compiler import inner
-from mgvm._numerics.exponential import bounded_exp, exp_pair
+from mgvm._numerics.exponential import bounded_exp, exp_pair, positive_log
 
 HIGHEST = 400.0  # total concentration up to which the rule is used
+_TWO_52 = 4503599627370496.0
 _QUARTERS = 48  # most nodes in a quadrant
 
 
@@ -28,10 +29,11 @@ def _node_table() -> np.ndarray:
 _TABLE = _node_table()
 
 
-@inner()
-def quadrant_nodes(total: float) -> int:
+@inner(forceinline=True)
+def quadrant_nodes(total: float) -> float:
     """Nodes a quadrant, even: 17 + 7.5 √K in all, K the total concentration, keep moments 0..4 at rounding."""
-    return 2 * math.ceil(0.125 * (17.0 + 7.5 * math.sqrt(total)))
+    # Adding and taking off 2^52 rounds, in arithmetic that vectorises; the half more makes it round up.
+    return 2.0 * ((0.125 * (17.0 + 7.5 * math.sqrt(total)) + 0.5 + _TWO_52) - _TWO_52)
 
 
 @inner(forceinline=True)
@@ -78,3 +80,33 @@ def trapezoid_sums(work: np.ndarray, m: int, lanes: int) -> None:
             work[12, lane] += y * s3 + g * r3
             work[13, lane] += z * c4 + b * e4
             work[14, lane] += xy * s4 + fg * r4
+
+
+@inner(fastmath={"contract"})
+def trapezoid_facts(work: np.ndarray, m: int, lanes: int) -> None:
+    """What the sums say of each lane's law: rows 0..2 hold p, q, κ₂ and rows 3..5 the way back of `quadrant_frame`.
+
+    Rows 0..3 get log Z, 1 - |m₁|, entropy and the log density at the frame's origin, rows 4, 5 its cosine and sine,
+    rows 7..14 the moments, conjugated if reflected and turned back.
+    """
+    weight = 0.5 * math.pi / m
+    for lane in range(lanes):
+        p, q, second = work[0, lane], work[1, lane], work[2, lane]
+        cos, sin, sign = work[3, lane], work[4, lane], work[5, lane]
+        z = 1.0 / work[6, lane]
+        x1, y1, x2, y2 = work[7, lane] * z, work[8, lane] * z, work[9, lane] * z, work[10, lane] * z
+        x3, y3, x4, y4 = work[11, lane] * z, work[12, lane] * z, work[13, lane] * z, work[14, lane] * z
+        log_z = positive_log(work[6, lane] * weight)
+        work[0, lane] = log_z
+        work[1, lane] = 1.0 - math.sqrt(x1 * x1 + y1 * y1)
+        work[2, lane] = log_z - (p * x1 + q * y1 + second * x2)
+        work[3, lane] = p + second - log_z
+        work[4, lane], work[5, lane] = cos, sin
+        y1, y2, y3, y4 = sign * y1, sign * y2, sign * y3, sign * y4
+        c2, s2 = cos * cos - sin * sin, 2.0 * cos * sin
+        c3, s3 = c2 * cos - s2 * sin, s2 * cos + c2 * sin
+        c4, s4 = c2 * c2 - s2 * s2, 2.0 * c2 * s2
+        work[7, lane], work[8, lane] = cos * x1 - sin * y1, sin * x1 + cos * y1
+        work[9, lane], work[10, lane] = c2 * x2 - s2 * y2, s2 * x2 + c2 * y2
+        work[11, lane], work[12, lane] = c3 * x3 - s3 * y3, s3 * x3 + c3 * y3
+        work[13, lane], work[14, lane] = c4 * x4 - s4 * y4, s4 * x4 + c4 * y4
