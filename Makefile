@@ -10,6 +10,10 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # Tests draw pictures but never open a window.
 export MPLBACKEND = Agg
 
+# Numba keeps compiled code by the file it was called in and does not see changes in what that calls: one cache for each
+# state of the numerics.
+export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numerics/*.py | cksum | cut -d' ' -f1)
+
 .PHONY: help demo test test-nojit lint format bench clean
 .DELETE_ON_ERROR:
 
