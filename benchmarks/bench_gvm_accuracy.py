@@ -2,7 +2,8 @@
 
 Worst errors against a dense grid in extended precision: log Z relative to max(1, |log Z|), moments 1..4 absolute, 1 - R
 relative. Targets 1e-13, 1e-13 and 1e-11, plus what nobody can avoid: a rounding of the parameters moves the weights of
-two modes by K times as much. The column "rounding" is what 4 eps of the parameters do to the moments.
+two modes by K times as much. The columns "rounding" say what 4 eps of the parameters do to the facts; each law is held
+to the target plus its own.
 """
 
 from __future__ import annotations
@@ -16,8 +17,8 @@ from truth import grid_reference, order_two
 
 from mgvm._numerics.gvm import gvm_facts
 
-COUNT = 100
-PEER_COUNT = 12  # PyRecEst integrates numerically, some 10 ms a fact
+COUNT = 60
+PEER_COUNT = 10  # PyRecEst integrates numerically, some 10 ms a fact
 EPS = np.finfo(float).eps
 DEGENERATE = ("two equal modes", "flat mode", "cusp", "fold")
 GENERIC = ((-2, 0), (0, 1), (1, 2), (2, 2.6), (2.6, 4), (4, 6), (6, 8))
@@ -70,12 +71,15 @@ def worst(found):
 def order_two_rows(name, eta):
     truth = [grid_reference(row) for row in eta]
     facts = gvm_facts(eta)
-    ours = []
+    ours, rounding = [], []
     for i, true in enumerate(truth):
         dispersion = abs(facts.dispersion[i] - true.dispersion) / true.dispersion
         ours.append([*errors((facts.log_normalizer[i], facts.moments[i]), true)[:2], dispersion])
-    rounding = max(4 * EPS * true.moment_condition.max() for true in truth)
-    row = [name, *worst(ours), rounding]
+        weights = np.array([(1 - abs(true.moments) ** 2).max(), 1.0]) * true.rounding  # of the reference itself
+        moved = 4 * EPS * np.array([true.moment_condition.max(), true.dispersion_condition / true.dispersion])
+        rounding.append([0.0, *(moved + weights)])
+    met = (np.array(ours) <= np.array([1e-13, 1e-13, 1e-11]) + rounding).all()
+    row = [name, *worst(ours), *np.max(rounding, axis=0)[1:], "met" if met else "MISSED"]
     others = [[name, *worst([errors(series(row), true) for row, true in zip(eta, truth, strict=True)])]]
     if peer("pyrecest"):
         pairs = list(zip(eta, truth, strict=True))[:PEER_COUNT]
@@ -125,7 +129,7 @@ def main():
     pairs = [order_two_rows(name, order_two(family, low, high, COUNT, rng)) for name, family, low, high in regimes]
     table(
         f"mgvm, order 2: worst of {COUNT} laws",
-        ["regime", "log Z", "moments 1..4", "1 - R", "moments: rounding"],
+        ["regime", "log Z", "moments 1..4", "1 - R", "moments: rounding", "1 - R: rounding", "target"],
         [ours for ours, _ in pairs],
     )
     names = [f"{who}: {what}" for who in ("Bessel series", "PyRecEst") for what in ("log Z", "moments", "1 - R")]

@@ -64,33 +64,24 @@ def main():
     angles = np.linspace(-np.pi, np.pi, GRID, endpoint=False)
     waves = np.stack([wave(k * angles) for k in range(1, 5) for wave in (np.cos, np.sin)])
     one = order_two("generic", 0, 2, 1, rng)[0]
+    cases = list(regimes(rng))
+    functions = {
+        "exp": lambda: np.exp(x),
+        "grid": lambda: grid_facts(one, angles),
+        "table": lambda: grid_facts_from_table(one, waves),
+    }
+    for name, eta, _ in cases:
+        functions[name, "kernel"] = lambda eta=eta: order_two_moments(eta)
+        functions[name, "facts"] = lambda eta=eta: gvm_facts(eta)
+        functions[name, "law"] = lambda eta=eta: GvM(eta)
+    times = cpu_times(functions)
+    unit = times["exp"] / SIZE
     rows = []
-    for name, eta, target in regimes(rng):
-        times = cpu_times(
-            {
-                "exp": lambda: np.exp(x),
-                "kernel": lambda eta=eta: order_two_moments(eta),
-                "facts": lambda eta=eta: gvm_facts(eta),
-                "law": lambda eta=eta: GvM(eta),
-                "grid": lambda: grid_facts(one, angles),
-                "table": lambda: grid_facts_from_table(one, waves),
-            }
-        )
-        unit = times["exp"] / SIZE
-        ours = {key: times[key] / SIZE for key in ("kernel", "facts", "law")}
-        rows.append(
-            [
-                name,
-                ours["kernel"] * 1e9,
-                ours["kernel"] / unit,
-                verdict(ours["kernel"] / unit, target),
-                ours["facts"] / unit,
-                ours["law"] / unit,
-                times["grid"] / ours["kernel"],
-                verdict(times["grid"] / ours["kernel"], 1000, at_most=False),
-                times["table"] / ours["kernel"],
-            ]
-        )
+    for name, _, target in cases:
+        kernel, facts, law = (times[name, what] / SIZE for what in ("kernel", "facts", "law"))
+        row = [name, kernel * 1e9, kernel / unit, verdict(kernel / unit, target), facts / unit, law / unit]
+        grid = times["grid"] / kernel
+        rows.append([*row, grid, verdict(grid, 1000, at_most=False), times["table"] / kernel])
     header = ["regime", "kernel, ns", "kernel / exp", "target", "gvm_facts / exp", "GvM(eta) / exp"]
     header += ["grid / kernel", "target", "tabulated grid / kernel"]
     table("log Z and moments 1..4, order 2, a parameter set", header, rows)

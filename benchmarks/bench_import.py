@@ -14,7 +14,12 @@ import tempfile
 
 from timing import table, verdict
 
-IMPORT = "import time; clock = time.{clock}; start = clock(); import {modules}; print(clock() - start)"
+IMPORT = """
+import time
+wall, cpu = time.perf_counter(), time.process_time()
+import {modules}
+print(time.process_time() - cpu, time.perf_counter() - wall)
+"""
 CALLS = """
 import json, time
 seconds = {}
@@ -41,21 +46,20 @@ def python(code, **environment):
     return done.stdout
 
 
-def import_rows(repeats=9):
+def import_rows(repeats=7):
     names = ("numpy, scipy.special", "mgvm", "mgvm, mgvm.circle", "scipy.stats")
     best = {}
     for _ in range(repeats):
         for name in names:
-            for clock in ("process_time", "perf_counter"):
-                seconds = float(python(IMPORT.format(clock=clock, modules=name)))
-                best[name, clock] = min(best.get((name, clock), seconds), seconds)
+            seconds = map(float, python(IMPORT.format(modules=name)).split())
+            best[name] = [min(pair) for pair in zip(seconds, best.get(name, (1e9, 1e9)), strict=True)]
     for name in names:
-        cpu, wall = best[name, "process_time"], best[name, "perf_counter"]
-        ratio = cpu / best[names[0], "process_time"]
+        cpu, wall = best[name]
+        ratio = cpu / best[names[0]][0]
         yield [f"import {name}", cpu * 1e3, wall * 1e3, ratio, verdict(ratio, 1.5) if name == "mgvm" else ""]
 
 
-def call_rows(repeats=3):
+def call_rows(repeats=2):
     """CPU and wall seconds of each call, in a process without compiled code and in the next one."""
     runs = [[], []]
     for _ in range(repeats):
