@@ -12,7 +12,7 @@ import math
 import numpy as np
 
 from mgvm._numerics.compiler import inner
-from mgvm._numerics.exponential import bounded_exp, exp_pair, positive_log
+from mgvm._numerics.exponential import exp_pair, positive_log
 
 HIGHEST = 400.0  # total concentration up to which the rule is used
 _TWO_52 = 4503599627370496.0
@@ -36,16 +36,9 @@ def quadrant_nodes(total: float) -> float:
     return 2.0 * ((0.125 * (17.0 + 7.5 * math.sqrt(total)) + 0.5 + _TWO_52) - _TWO_52)
 
 
-@inner(forceinline=True)
-def _table_row(j: int) -> tuple[float, float, float, float, float, float, float, float]:
-    row = _TABLE
-    return row[j, 0], row[j, 1], row[j, 2], row[j, 3], row[j, 4], row[j, 5], row[j, 6], row[j, 7]
-
-
 @inner(forceinline=True, fastmath={"contract"})
-def _four_nodes(p: float, q: float, even: float) -> tuple[float, float, float, float]:
-    """Sums of exp(even ± p ± q) over the four signs with the signs (++), (p), (q), (pq)."""
-    common = bounded_exp(even)
+def _four_nodes(p: float, q: float, common: float) -> tuple[float, float, float, float]:
+    """Sums of common·e^{±p±q} over the four signs: plain, with the sign of p, with that of q, with both."""
     up, down = exp_pair(p)
     left, right = exp_pair(q)
     even_p, odd_p = common * (up + down), common * (up - down)
@@ -57,29 +50,31 @@ def _four_nodes(p: float, q: float, even: float) -> tuple[float, float, float, f
 def trapezoid_sums(work: np.ndarray, m: int, lanes: int) -> None:
     """Rows 0..2 of `work` hold p, q, κ₂ of each lane; rows 6..14 get 2m/π times Z, Re m₁, Im m₁, ..., Im m₄.
 
-    Two nodes of the quadrant a turn of the loop halve the traffic of the sums.
+    A node φ is taken together with π/2 - φ (m is even), which swaps cosine and sine and turns κ₂ cos 2φ into its
+    negative: one more exponential shared, half the table, half the traffic of the sums.
     """
     first = m * (m - 1) // 2
     for row in range(6, 16):
         for lane in range(lanes):
             work[row, lane] = 0.0
-    for i in range(first, first + m, 2):
-        j = i + 1
-        c1, s1, c2, s2, c3, s3, c4, s4 = _table_row(i)
-        e1, r1, e2, r2, e3, r3, e4, r4 = _table_row(j)
+    for i in range(first, first + m // 2):
+        c1, s1, c2, s2 = _TABLE[i, 0], _TABLE[i, 1], _TABLE[i, 2], _TABLE[i, 3]
+        c3, s3, c4, s4 = _TABLE[i, 4], _TABLE[i, 5], _TABLE[i, 6], _TABLE[i, 7]
         for lane in range(lanes):
-            p, q, second = work[0, lane], work[1, lane], work[2, lane]
-            z, x, y, xy = _four_nodes(p * c1, q * s1, second * c2)
-            b, f, g, fg = _four_nodes(p * e1, q * r1, second * e2)
-            work[6, lane] += z + b
-            work[7, lane] += x * c1 + f * e1
-            work[8, lane] += y * s1 + g * r1
-            work[9, lane] += z * c2 + b * e2
-            work[10, lane] += xy * s2 + fg * r2
-            work[11, lane] += x * c3 + f * e3
-            work[12, lane] += y * s3 + g * r3
-            work[13, lane] += z * c4 + b * e4
-            work[14, lane] += xy * s4 + fg * r4
+            p, q = work[0, lane], work[1, lane]
+            common, inverse = exp_pair(work[2, lane] * c2)
+            z, x, y, xy = _four_nodes(p * c1, q * s1, common)
+            zz, xx, yy, xxyy = _four_nodes(p * s1, q * c1, inverse)
+            total = z + zz
+            work[6, lane] += total
+            work[7, lane] = (work[7, lane] + x * c1) + xx * s1
+            work[8, lane] = (work[8, lane] + y * s1) + yy * c1
+            work[9, lane] += (z - zz) * c2
+            work[10, lane] += (xy + xxyy) * s2
+            work[11, lane] = (work[11, lane] + x * c3) - xx * s3
+            work[12, lane] = (work[12, lane] + y * s3) - yy * c3
+            work[13, lane] += total * c4
+            work[14, lane] += (xy - xxyy) * s4
 
 
 @inner(fastmath={"contract"})
