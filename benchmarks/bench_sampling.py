@@ -12,7 +12,7 @@ from truth import FAMILIES, order_two
 from mgvm import GvM
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._numerics.gvm_envelope import envelope, sample_each
-from mgvm._numerics.gvm_frame import highest_mode, quadrant_frame
+from mgvm._numerics.gvm_frame import highest_modes, quadrant_frame
 
 LAWS = 100_000
 DRAWS = 1_000_000
@@ -63,10 +63,13 @@ def one_rows(rng):
 def hat_areas(eta):
     """Of laws with parameters eta (n, 2): f at the highest mode, and the area of the hat over e^(f - f(mode))."""
     out = np.empty((eta.shape[0], 2))
+    work = np.empty((7, 1))
     for i in range(eta.shape[0]):
         first, second = eta[i, 0], eta[i, 1]
         p, q, kappa2, _, _, _ = quadrant_frame(first.real, first.imag, second.real, second.imag)
-        m, cosine, sine = highest_mode(p, q, 4.0 * kappa2)
+        work[0, 0], work[1, 0], work[2, 0] = p, q, 4.0 * kappa2
+        highest_modes(work, 1)
+        m, cosine, sine = work[3, 0], work[4, 0], work[5, 0]
         _, left, right = envelope(m, 4.0 * kappa2, cosine, sine)
         out[i, 0] = p * cosine + q * sine + kappa2 * (cosine - sine) * (cosine + sine)
         out[i, 1] = left[4] + right[4]

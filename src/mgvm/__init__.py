@@ -5,8 +5,9 @@ Names load on first use, so that ``import mgvm`` stays light.
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from mgvm._lazy import attach
 
 if TYPE_CHECKING:
     from mgvm.circle import GvM as GvM
@@ -18,22 +19,12 @@ __version__ = "0.1.0"
 
 _SUBMODULES = ("angles", "circle", "datasets", "plots", "scores")
 _NAMES = {
-    "GvM": "mgvm.circle",
-    "ProjectedNormal": "mgvm.circle",
-    "VonMises": "mgvm.circle",
-    "WrappedNormal": "mgvm.circle",
+    "GvM": "mgvm.circle.gvm",
+    "ProjectedNormal": "mgvm.circle.projected_normal",
+    "VonMises": "mgvm.circle.von_mises",
+    "WrappedNormal": "mgvm.circle.wrapped_normal",
 }
 
 __all__ = ["__version__", *_SUBMODULES, *_NAMES]
 
-
-def __getattr__(name: str) -> Any:
-    if name in _SUBMODULES:
-        return importlib.import_module(f"mgvm.{name}")
-    if name in _NAMES:
-        return getattr(importlib.import_module(_NAMES[name]), name)
-    raise AttributeError(f"module 'mgvm' has no attribute {name!r}")
-
-
-def __dir__() -> list[str]:
-    return sorted(__all__)
+__getattr__, __dir__ = attach(__name__, _NAMES, _SUBMODULES)

@@ -12,7 +12,7 @@ from scipy import stats
 from mgvm._numerics.gvm import gvm_facts, gvm_sample
 from mgvm._numerics.gvm_cells import conjugate_row
 from mgvm._numerics.gvm_envelope import envelope, sample_each
-from mgvm._numerics.gvm_frame import highest_mode, quadrant_frame
+from mgvm._numerics.gvm_frame import highest_modes, quadrant_frame
 from mgvm._numerics.gvm_table import hat, sample_tables
 
 RANGES = ((-3, 0), (0, 2), (2, 4), (4, 8))
@@ -22,7 +22,10 @@ RANGES = ((-3, 0), (0, 2), (2, 4), (4, 8))
 def frame_and_hat(eta, i):
     first, second = eta[i, 0], eta[i, 1]
     frame = quadrant_frame(first.real, first.imag, second.real, second.imag)
-    law = highest_mode(frame[0], frame[1], 4 * frame[2])
+    work = np.empty((7, 1))
+    work[0, 0], work[1, 0], work[2, 0] = frame[0], frame[1], 4 * frame[2]
+    highest_modes(work, 1)
+    law = (work[3, 0], work[4, 0], work[5, 0])
     return frame, law, envelope(law[0], 4 * frame[2], law[1], law[2])
 
 

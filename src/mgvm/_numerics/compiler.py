@@ -1,7 +1,8 @@
 """How functions are compiled, in one place.
 
 Compiled code is kept on disk. `entry` is for what Python calls, `inner` for what only compiled code calls: without the
-wrappers that Python would need it compiles in about two thirds of the time. Division follows NumPy (no exception), so
+wrappers that Python would need it compiles in about two thirds of the time (and crashes the interpreter if called from
+it: tests reach such a function through one of their own). Division follows NumPy (no exception), so
 that loops vectorise. Fast-math flags are given flag by flag; a callee without any inherits its caller's.
 """
 

@@ -27,8 +27,11 @@ class Facts(NamedTuple):
 
 def _padded(eta: ComplexArray) -> ComplexArray:
     """Orders 0 and 1 as order 2."""
-    missing = max(0, 2 - eta.shape[1])
-    return np.ascontiguousarray(np.pad(eta, ((0, 0), (0, missing))))
+    missing = 2 - eta.shape[1]
+    if missing > 0:
+        eta = np.concatenate([eta, np.zeros((eta.shape[0], missing), dtype=complex)], axis=1)
+    # The compiler takes a read-only array for another type and would compile all again.
+    return np.require(eta, dtype=complex, requirements=["C", "W"])
 
 
 def gvm_facts(eta: ComplexArray, count: int = 4) -> Facts:

@@ -20,7 +20,7 @@ import math
 import numpy as np
 
 from mgvm._numerics.compiler import entry, inner
-from mgvm._numerics.gvm_frame import highest_mode, quadrant_frame
+from mgvm._numerics.gvm_frame import highest_modes, quadrant_frame
 
 _UNIFORM = 1e-16  # total concentration below which e^f is 1 to rounding
 
@@ -155,13 +155,6 @@ def draw(rng: np.random.Generator, law: Law, hat: Hat) -> tuple[float, float]:
 _CHUNK = 1024
 
 
-@inner(fastmath={"contract"})
-def _highest_modes(modes: np.ndarray, count: int) -> None:
-    """Rows 0..2 hold p, q, k; rows 3..5 get m, c, s. Free of branches, so that it vectorises."""
-    for i in range(count):
-        modes[3, i], modes[4, i], modes[5, i] = highest_mode(modes[0, i], modes[1, i], modes[2, i])
-
-
 @inner()
 def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: np.ndarray, out: np.ndarray) -> None:
     """Draws for one chunk of laws: first all their modes, then each law's hat and draws."""
@@ -170,8 +163,8 @@ def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: n
         first, second = eta[begin + i, 0], eta[begin + i, 1]
         p, q, kappa2, cos, sin, sign = quadrant_frame(first.real, first.imag, second.real, second.imag)
         work[0, i], work[1, i], work[2, i] = p, q, 4.0 * kappa2
-        work[6, i], work[7, i], work[8, i] = cos, sin, sign
-    _highest_modes(work, count)
+        work[7, i], work[8, i], work[9, i] = cos, sin, sign
+    highest_modes(work, count)
     for i in range(count):
         uniform = work[0, i] + work[1, i] + work[2, i] <= _UNIFORM
         law = (work[3, i], work[2, i], work[4, i], work[5, i])
@@ -182,8 +175,8 @@ def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: n
                 continue
             cos_psi, sin_psi = draw(rng, law, hat)
             # φ = π/2 + ψ in the frame, then reflect and turn back.
-            x, y = -sin_psi, work[8, i] * cos_psi
-            angle = math.atan2(work[7, i] * x + work[6, i] * y, work[6, i] * x - work[7, i] * y)
+            x, y = -sin_psi, work[9, i] * cos_psi
+            angle = math.atan2(work[8, i] * x + work[7, i] * y, work[7, i] * x - work[8, i] * y)
             out[j, begin + i] = angle if angle < math.pi else -math.pi
 
 
@@ -192,7 +185,7 @@ def sample_each(eta: np.ndarray, repeats: int, rng: np.random.Generator) -> np.n
     """`repeats` draws of each law with natural parameters eta (n, 2); shape (repeats, n), angles in [-π, π)."""
     size = eta.shape[0]
     out = np.empty((repeats, size))
-    work = np.empty((9, min(size, _CHUNK)))
+    work = np.empty((10, min(size, _CHUNK)))
     for begin in range(0, size, _CHUNK):
         _sample_chunk(eta, begin, rng, work, out)
     return out

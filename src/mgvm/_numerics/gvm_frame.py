@@ -37,6 +37,7 @@ def quadrant_frame(a1: float, b1: float, a2: float, b2: float) -> tuple[float, f
 _TINY_TILT = 1e-70  # floor of p relative to p + q + k: what it adds to the law is nil, and p² stays normal
 _TINY_WELL = 1e-30  # floor of k, likewise
 _NOTHING = 1e-280
+_STEPS = 5
 _THIRD = 1.0 / 3.0
 _CUBE_ROOT_BIAS = 715094163.0
 _HIGH_WORD = np.uint64(32)
@@ -53,8 +54,9 @@ def _rough_cube_root(x: float) -> float:
 
 
 @inner(forceinline=True, fastmath={"contract"})
-def _start(p: float, q: float, below: float, above: float, shift: float) -> float:
-    """The root y of `highest_mode` within a factor of about two, from its limiting equations."""
+def _start(p: float, q: float, k: float) -> float:
+    """The root y of `highest_modes` within a factor of about two, from its limiting equations."""
+    below, above, shift = max(k - q, 0.0), max(q - k, 0.0), max(k, q)
     rest = (shift + q) / (shift * shift)
     y = min(math.sqrt(p * p + q * q), _rough_cube_root(p * p / rest))
     # Where `below` or `above` is zero its bound is huge and binds nobody.
@@ -63,9 +65,10 @@ def _start(p: float, q: float, below: float, above: float, shift: float) -> floa
 
 
 @inner(forceinline=True, fastmath={"contract"})
-def _improve(y: float, p: float, q: float, below: float, above: float, shift: float) -> float:
-    """A Newton step for log(left side / p²) as a function of log y, logarithms and exponential by their Padé forms."""
-    m, base, single, double = y + above, y + shift, y + below, y + shift + q
+def _improve(y: float, p: float, q: float, k: float) -> float:
+    """A Newton step for log(left side / p²) as a function of log y, logarithm and exponential by their Padé forms."""
+    shift = max(k, q)
+    m, base, single, double = y + max(q - k, 0.0), y + shift, y + max(k - q, 0.0), y + shift + q
     left, right = m * m * single * double, base * base * p * p
     product = m * single * double * base
     slope = y * (2.0 * single * double * (base - m) + m * base * (double + single))
@@ -74,26 +77,28 @@ def _improve(y: float, p: float, q: float, below: float, above: float, shift: fl
     return y * (2.0 + step) / (2.0 - step)
 
 
-@inner(forceinline=True, fastmath={"contract"})
-def highest_mode(p: float, q: float, k: float) -> tuple[float, float, float]:
+@inner(fastmath={"contract"})
+def highest_modes(work: np.ndarray, count: int) -> None:
     """Multiplier m >= 0, cosine and sine of the highest mode of p cos φ + q sin φ + (k/4) cos 2φ in [0, π/2].
 
-    Maximising over the unit circle with a multiplier gives cos φ = p/m and sin φ = q/(m + k), where m is the only
-    root of (p/m)² + (q/(m + k))² = 1, that is of m² (m + k - q)(m + k + q)/(m + k)² = p². In the logarithm of
-    y, the smaller of m and m + k - q, the left side is nearly a straight line of slope between 1 and 3, at the cusp
-    p = 0, q = k too: five Newton steps reach rounding from anywhere. No branches, so loops over laws vectorise.
+    Rows 0..2 of `work` hold p, q, k of each law, rows 3..5 get the answers, row 6 is scratch. Maximising over the unit
+    circle with a multiplier gives cos φ = p/m and sin φ = q/(m + k), where m is the only root of
+    (p/m)² + (q/(m + k))² = 1, that is of m² (m + k - q)(m + k + q)/(m + k)² = p². In the logarithm of y, the smaller of
+    m and m + k - q, the left side is nearly a straight line of slope between 1 and 3, at the cusp p = 0, q = k too:
+    five Newton steps reach rounding from anywhere. No branches, so the loops vectorise.
     """
-    scale = p + q + k
-    p, q, k = max(p / scale, _TINY_TILT), q / scale, max(k / scale, _TINY_WELL)
-    below, above = max(k - q, 0.0), max(q - k, 0.0)
-    shift = max(k, q)  # y + shift = m + k, y + above = m, y + below = m + k - q
-    y = _start(p, q, below, above, shift)
-    y = _improve(y, p, q, below, above, shift)
-    y = _improve(y, p, q, below, above, shift)
-    y = _improve(y, p, q, below, above, shift)
-    y = _improve(y, p, q, below, above, shift)
-    y = _improve(y, p, q, below, above, shift)
-    return (y + above) * scale, p / (y + above), q / (y + shift)
+    for i in range(count):
+        scale = 1.0 / (work[0, i] + work[1, i] + work[2, i] + _NOTHING)
+        p, q, k = max(work[0, i] * scale, _TINY_TILT), work[1, i] * scale, max(work[2, i] * scale, _TINY_WELL)
+        work[3, i], work[4, i], work[5, i], work[6, i] = _start(p, q, k), p, q, k
+    for _ in range(_STEPS):
+        for i in range(count):
+            work[3, i] = _improve(work[3, i], work[4, i], work[5, i], work[6, i])
+    for i in range(count):
+        y, p, q, k = work[3, i], work[4, i], work[5, i], work[6, i]
+        m = y + max(q - k, 0.0)
+        work[3, i] = m * (work[0, i] + work[1, i] + work[2, i])
+        work[4, i], work[5, i] = p / m, q / (y + max(k, q))
 
 
 @inner()

@@ -21,7 +21,7 @@ import numpy as np
 
 from mgvm._numerics.compiler import inner
 from mgvm._numerics.exponential import bounded_exp
-from mgvm._numerics.gvm_frame import highest_mode
+from mgvm._numerics.gvm_frame import highest_modes
 
 _DROP = 34.5  # windows end where either part of the drop exceeds this: a Gaussian leaves 1e-16 outside
 _DIGITS = 36.0  # the step keeps the rule's own error below e^-36 = 2e-16
@@ -64,14 +64,13 @@ def find_windows(peaks: np.ndarray, count: int) -> None:
     Rows 0..2 of `peaks` hold p, q and k = 4κ₂; rows 3..5 get m, cosine and sine of the highest mode, row 6 the largest
     step in τ, rows 7..10 the ends of both windows; a second window that is not needed is empty.
     """
+    highest_modes(peaks, count)
     for i in range(count):
-        m, cosine, sine = highest_mode(peaks[0, i], peaks[1, i], peaks[2, i])
-        k = peaks[2, i]
+        k, m, cosine, sine = peaks[2, i], peaks[3, i], peaks[4, i], peaks[5, i]
         t, w = cosine / (1.0 + sine), 0.5 * (1.0 + sine)
         inner, outer, lower, upper = _bands(m, k, t, w)
         # Where the valley between the peaks is not deep, one window covers both.
         merged = inner <= 0.0
-        peaks[3, i], peaks[4, i], peaks[5, i] = m, cosine, sine
         peaks[6, i] = 0.5 * _step(m + k * cosine * cosine, k) * (1.0 if merged else 1.0 + t * t)
         peaks[7, i] = max(-outer, lower)
         peaks[8, i] = min(outer if merged else -inner, upper)

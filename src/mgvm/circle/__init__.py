@@ -1,9 +1,28 @@
 """Laws on the circle."""
 
-from mgvm.circle.gvm import GvM
-from mgvm.circle.law import CircleLaw, Modes
-from mgvm.circle.projected_normal import ProjectedNormal
-from mgvm.circle.von_mises import VonMises
-from mgvm.circle.wrapped_normal import WrappedNormal
+from __future__ import annotations
 
-__all__ = ["CircleLaw", "GvM", "Modes", "ProjectedNormal", "VonMises", "WrappedNormal"]
+from typing import TYPE_CHECKING
+
+from mgvm._lazy import attach
+
+if TYPE_CHECKING:
+    from mgvm.circle.gvm import GvM as GvM
+    from mgvm.circle.law import CircleLaw as CircleLaw
+    from mgvm.circle.law import Modes as Modes
+    from mgvm.circle.projected_normal import ProjectedNormal as ProjectedNormal
+    from mgvm.circle.von_mises import VonMises as VonMises
+    from mgvm.circle.wrapped_normal import WrappedNormal as WrappedNormal
+
+_NAMES = {
+    "CircleLaw": "mgvm.circle.law",
+    "GvM": "mgvm.circle.gvm",
+    "Modes": "mgvm.circle.law",
+    "ProjectedNormal": "mgvm.circle.projected_normal",
+    "VonMises": "mgvm.circle.von_mises",
+    "WrappedNormal": "mgvm.circle.wrapped_normal",
+}
+
+__all__ = list(_NAMES)
+
+__getattr__, __dir__ = attach(__name__, _NAMES)
