@@ -103,7 +103,7 @@ def refine(c: np.ndarray, first: int, levels: int, drop: float) -> tuple[np.ndar
 @inner()
 def grid_size(order: int, needed: float) -> tuple[int, int]:
     """First cells and halvings that give at least `needed` cells, starting from some eight a harmonic."""
-    needed = max(needed, 8.0 * order)
+    needed = max(needed, 8.0 * order) if needed < 1e9 else 1e9  # up to K of 1e15; a NaN must not become a size
     levels = max(0, int(math.floor(math.log2(needed / (8.0 * order)))))
     return int(math.ceil(needed / 2.0**levels)), levels
 

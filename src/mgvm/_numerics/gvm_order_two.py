@@ -43,7 +43,9 @@ def _find_frames(eta: np.ndarray, begin: int, count: int, frames: np.ndarray) ->
 @inner()
 def _add_window(begin: float, end: float, step: float, item: int, inputs: np.ndarray) -> int:
     """Write where a window's nodes lie; returns its class. The step shrinks to fit a multiple of four midpoints."""
-    quads = min(int((end - begin) / (4.0 * step)) + 1, _CLASSES - _WINDOW - 1)
+    # The cap is never reached by finite parameters; it keeps a NaN from becoming an index.
+    wanted = (end - begin) / (4.0 * step)
+    quads = int(wanted) + 1 if wanted < _CLASSES - _WINDOW - 2 else _CLASSES - _WINDOW - 1
     step = (end - begin) / (4.0 * quads)
     inputs[item, 0], inputs[item, 1] = begin - inputs[item, 5] + 0.5 * step, step
     return _WINDOW + quads
@@ -69,7 +71,7 @@ def _plan(count: int, frames: np.ndarray, peaks: np.ndarray, items: Items, narro
     _, kind, owner = items
     item = high = 0 * count  # a bare 0 is a type of its own to the compiler: what it is handed to would compile twice
     for i in range(count):
-        if frames[6, i] > 0.0:
+        if 0.0 < frames[6, i] < _WINDOW:
             kind[item], owner[item] = int(frames[6, i]), i
             item += 1
         else:
