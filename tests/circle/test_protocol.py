@@ -1,0 +1,243 @@
+"""One set of promises for every law on the circle."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from scipy import stats
+
+from mgvm import GvM, ProjectedNormal, VonMises, WrappedNormal
+
+LAWS = {
+    "von Mises": VonMises(0.7, 2.0),
+    "uniform": VonMises(0.0, 0.0),
+    "narrow von Mises": VonMises(3.1, 1e8),
+    "GvM 2": GvM.from_polar([2.0, 1.0], [0.5, 1.0]),
+    "two equal modes": GvM([3j, 4.0]),
+    "flat mode": GvM([40j, 10.0]),
+    "narrow GvM 2": GvM([3e6 * np.exp(1j), 2e6 * np.exp(2j)]),
+    "GvM 3": GvM([1.0, -2j, 1.5]),
+    "GvM 4": GvM([10.0, 5j, 3.0, -2j]),
+    "GvM 8": GvM(np.exp(1j * np.arange(8)) / np.arange(1, 9)),
+    "wrapped normal": WrappedNormal(-2.0, 0.8),
+    "wide wrapped normal": WrappedNormal(1.0, 3.0),
+    "narrow wrapped normal": WrappedNormal(1.0, 1e-4),
+    "projected normal": ProjectedNormal([1.0, 0.5], [[1.0, 0.3], [0.3, 2.0]]),
+    "two-sided projected normal": ProjectedNormal([0.1, 0.0], [[1.0, 0.0], [0.0, 0.01]]),
+    "narrow projected normal": ProjectedNormal([1e3, 2e3], [[1.0, 0.0], [0.0, 1.0]]),
+}
+BATCHES = {
+    "von Mises": lambda shape: VonMises(np.zeros(shape) + 0.3, 2.0),
+    "GvM 2": lambda shape: GvM(np.broadcast_to(np.array([2j, 0.5]), (*shape, 2))),
+    "GvM 3": lambda shape: GvM(np.broadcast_to(np.array([2j, 0.5, 1.0]), (*shape, 3))),
+    "wrapped normal": lambda shape: WrappedNormal(np.zeros(shape), 0.5),
+    "projected normal": lambda shape: ProjectedNormal(np.ones((*shape, 2)), np.eye(2)),
+}
+every_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+NARROW = 1e-3  # radians: a dense grid of the circle would miss such a peak
+
+
+def dense(law):
+    """A fine grid of one turn around the mode (the whole circle, and the peak again), with trapezoid weights."""
+    centre = float(law.mean_direction())
+    centre = 0.0 if np.isnan(centre) else centre
+    fine = np.sinh(np.linspace(-1, 1, 20_001) * np.arcsinh(np.pi / 1e-6)) * 1e-6
+    grid = np.unique(np.concatenate([fine, np.linspace(-np.pi, np.pi, 40_001)]))
+    weight = np.empty(grid.size)
+    step = np.diff(grid)
+    weight[1:-1], weight[0], weight[-1] = (step[1:] + step[:-1]) / 2, step[0] / 2, step[-1] / 2
+    return centre + grid, weight
+
+
+@every_law
+def test_density_is_normalised_and_periodic(law):
+    x, weight = dense(law)
+    pdf = law.pdf(x)
+    assert (pdf >= 0).all()
+    assert (pdf * weight).sum() == pytest.approx(1, abs=1e-5)
+    some = np.array([-3.0, -1.0, 0.3, 2.2])
+    slack = 1e-13 + 1e-14 * np.abs(law._log_slope(some))
+    assert (np.abs(law.logpdf(some) - law.logpdf(some + 2 * np.pi)) <= slack * 8).all()
+    assert np.exp(law.logpdf(some)) == pytest.approx(law.pdf(some))
+
+
+@every_law
+def test_distribution_function(law):
+    assert law.cdf(-np.pi) == 0
+    assert law.cdf(np.pi) == pytest.approx(1, abs=1e-14)
+    p = np.array([1e-6, 0.01, 0.3, 0.5, 0.77, 0.999])
+    x = law.icdf(p)
+    assert (np.diff(x) > 0).all()
+    # an angle near π is rounded to 4e-16: so is its place under a narrow peak
+    slack = 1e-13 + 1e-15 * law.pdf(law.icdf(np.linspace(0.05, 0.95, 19))).max()
+    assert np.abs(law.cdf(x) - p).max() <= slack
+    assert np.abs(law.cdf(x + 2 * np.pi) - p - 1).max() <= 4 * slack
+    middle = 0.5 * (x[1:] + x[:-1])
+    step = 1e-6 * np.diff(x)
+    slope = (law.cdf(middle + step) - law.cdf(middle - step)) / (2 * step)
+    wide = np.diff(x) > NARROW
+    assert slope[wide] == pytest.approx(law.pdf(middle[wide]), rel=1e-4, abs=1e-7)
+
+
+@every_law
+def test_moments_and_what_follows_from_them(law):
+    x, weight = dense(law)
+    mass = law.pdf(x) * weight
+    for k in (1, 2, 3, 5):
+        assert law.moment(k) == pytest.approx((mass * np.exp(1j * k * x)).sum(), abs=2e-5)
+        assert law.moment(-k) == pytest.approx(np.conj(law.moment(k)), abs=1e-15)
+    assert law.moment(0) == pytest.approx(1)
+    length = abs(law.moment(1))
+    assert law.resultant_length() == pytest.approx(length, abs=1e-14)
+    assert law.circular_variance() == pytest.approx(1 - length, abs=1e-14)
+    if length > 1e-12:
+        assert abs(np.exp(1j * law.mean_direction()) - law.moment(1) / length) < 1e-12
+    else:
+        assert np.isnan(law.mean_direction())
+
+
+@every_law
+def test_entropy(law):
+    x, weight = dense(law)
+    mass = law.pdf(x) * weight
+    assert law.entropy() <= np.log(2 * np.pi) + 1e-14
+    assert law.entropy() == pytest.approx(-(mass * law.logpdf(x)).sum(), abs=3e-4)
+
+
+@every_law
+def test_modes_are_all_the_local_maxima(law):
+    location, density = law.modes()
+    x = np.linspace(-np.pi, np.pi, 20_001)  # steps so fine as in `dense` would show the rounding as peaks
+    rises = np.sign(np.diff(law.logpdf(x)))
+    peaks = x[1:-1][(rises[:-1] > 0) & (rises[1:] < 0)]
+    assert density == pytest.approx(law.pdf(location))
+    assert (np.diff(density) <= 0).all()
+    if law is LAWS["uniform"]:
+        assert location.size == 0
+        return
+    assert all(np.abs(np.angle(np.exp(1j * (location - peak)))).min() < 2e-3 for peak in peaks)
+    for place in location:
+        step = 1e-3 / np.sqrt(1 + law.pdf(place) ** 2)
+        assert law.logpdf(place) >= max(law.logpdf(place - step), law.logpdf(place + step))
+
+
+@every_law
+@pytest.mark.parametrize("mass", [0.05, 0.5, 0.95])
+def test_arcs_hold_their_mass_at_the_highest_density(law, mass):
+    arcs = law.interval(mass)
+    lower, upper = arcs.T
+    assert (lower >= -np.pi).all()
+    assert (lower < np.pi).all()
+    assert (upper > lower).all()
+    assert (law.cdf(upper) - law.cdf(lower)).sum() == pytest.approx(mass, abs=1e-10)
+    ends = law.logpdf(arcs.ravel())
+    assert np.ptp(ends) < 1e-6
+    x, _ = dense(law)
+    inside = ((x[:, None] - lower) % (2 * np.pi) < upper - lower).any(axis=1)
+    value = law.logpdf(x)
+    assert value[~inside].max() <= ends.max() + 1e-6
+
+
+@every_law
+def test_samples(law):
+    draws = law.sample(4000, rng=7)
+    assert draws.shape == (4000,)
+    assert (draws >= -np.pi).all()
+    assert (draws < np.pi).all()
+    assert (draws == law.sample(4000, rng=7)).all()
+    assert stats.kstest(law.cdf(draws), "uniform").pvalue > 1e-3
+    few = law.sample((2, 3), rng=np.random.default_rng(1))
+    assert few.shape == (2, 3)
+
+
+@pytest.mark.parametrize("name", BATCHES)
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
+def test_shapes(name, shape):
+    law = BATCHES[name](shape)
+    assert law.batch_shape == shape
+    assert np.shape(law.logpdf(0.1)) == shape
+    assert np.shape(law.pdf(np.zeros((5, *shape)))) == (5, *shape)
+    assert np.shape(law.cdf(0.1)) == np.shape(law.icdf(0.4)) == shape
+    assert np.shape(law.moment(2)) == np.shape(law.entropy()) == np.shape(law.mean_direction()) == shape
+    assert np.shape(law.resultant_length()) == np.shape(law.circular_variance()) == shape
+    assert np.shape(law.kl_divergence(law)) == shape
+    assert law.sample((4,), rng=0).shape == (4, *shape)
+    assert np.shape(law.sample(rng=0)) == shape
+    assert law.interval(0.5).shape[:-2] == shape
+    assert law.interval(0.5).shape[-1] == 2
+    assert law.modes().location.shape[:-1] == shape
+    if shape == (2, 3):
+        assert law[0].batch_shape == (3,)
+        assert law[1, 2].logpdf(0.4) == pytest.approx(law.logpdf(0.4)[1, 2], abs=1e-13)
+        assert law[..., None].batch_shape == (2, 3, 1)
+
+
+@pytest.mark.parametrize("first", LAWS)
+@pytest.mark.parametrize(
+    "second", ["von Mises", "GvM 2", "GvM 4", "wrapped normal", "projected normal", "narrow GvM 2"]
+)
+def test_divergence(first, second):
+    law, other = LAWS[first], LAWS[second]
+    x, weight = dense(law)
+    log_p = law.logpdf(x)
+    mass = np.exp(log_p) * weight
+    exact = (mass * (log_p - other.logpdf(x))).sum()
+    assert law.kl_divergence(other) == pytest.approx(exact, rel=2e-4, abs=5e-4)
+    assert law.kl_divergence(other) >= 0
+    assert law.kl_divergence(law) == pytest.approx(0, abs=1e-11)
+
+
+@given(st.floats(-20, 20))
+@settings(max_examples=20, deadline=None)
+def test_rotation(turn):
+    harmonics = np.arange(1, 4)
+    eta = np.array([1.0, -2j, 1.5])
+    pairs = [
+        (VonMises(0.7, 2.0), VonMises(0.7 + turn, 2.0)),
+        (GvM(eta), GvM(eta * np.exp(1j * harmonics * turn))),
+        (WrappedNormal(0.2, 0.8), WrappedNormal(0.2 + turn, 0.8)),
+    ]
+    x = np.linspace(-3, 3, 7)
+    for law, turned in pairs:
+        assert turned.logpdf(x + turn) == pytest.approx(law.logpdf(x), abs=1e-12)
+        assert turned.moment(1) == pytest.approx(law.moment(1) * np.exp(1j * turn), abs=1e-13)
+        assert turned.entropy() == pytest.approx(law.entropy(), abs=1e-12)
+
+
+@every_law
+def test_laws_are_frozen_values(law):
+    with pytest.raises(AttributeError, match="frozen"):
+        law.kappa = 3.0
+    name = next(iter(law._trailing))
+    with pytest.raises(ValueError, match="read-only"):
+        getattr(law, name)[...] = 0
+    assert type(law).__name__ in repr(law)
+
+
+@pytest.mark.parametrize("fit", [VonMises.fit, GvM.fit, WrappedNormal.fit, ProjectedNormal.fit])
+def test_weights_are_repetitions(fit):
+    rng = np.random.default_rng(3)
+    angles = rng.normal(1.0, 0.7, 40)
+    counts = rng.integers(0, 4, 40)
+    x = np.linspace(-3, 3, 9)
+    weighted, repeated = fit(angles, weights=counts), fit(np.repeat(angles, counts))
+    assert weighted.logpdf(x) == pytest.approx(repeated.logpdf(x), abs=1e-5)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        VonMises(2.0, 5.0),
+        GvM([1.0 + 1j, 1.5]),
+        WrappedNormal(-1.0, 0.6),
+        ProjectedNormal([1.0, 1.0], [[2.0, 0.5], [0.5, 1.0]]),
+    ],
+    ids=lambda law: type(law).__name__,
+)
+def test_fits_find_the_law_that_made_the_data(law):
+    data = law.sample(100_000, rng=11)
+    found = type(law).fit(data)
+    assert law.kl_divergence(found) < 1e-4
+    assert found.logpdf(data).mean() >= law.logpdf(data).mean()
