@@ -16,7 +16,7 @@ from mgvm._numerics.gvm_trapezoid import HIGHEST, quadrant_nodes, trapezoid_fact
 from mgvm._numerics.gvm_windows import find_windows, window_sums
 
 _LANES = 64
-_CHUNK = 1024
+_CHUNK = 2048
 _WINDOW = 64  # classes below are trapezoid rules by nodes a quadrant, from here on windows by nodes / 4
 _CLASSES = 256
 
@@ -66,25 +66,6 @@ def _add_windows(peaks: np.ndarray, i: int, item: int, items: Items) -> int:
 
 
 @inner()
-def _plan(count: int, frames: np.ndarray, peaks: np.ndarray, items: Items, narrow: np.ndarray) -> tuple[int, int]:
-    """Turn a chunk of laws into items to sum; returns how many, and how many laws have windows (listed in `narrow`)."""
-    _, kind, owner = items
-    item = high = 0 * count  # a bare 0 is a type of its own to the compiler: what it is handed to would compile twice
-    for i in range(count):
-        if 0.0 < frames[6, i] < _WINDOW:
-            kind[item], owner[item] = int(frames[6, i]), i
-            item += 1
-        else:
-            peaks[0, high], peaks[1, high], peaks[2, high] = frames[0, i], frames[1, i], 4.0 * frames[2, i]
-            narrow[high] = i
-            high += 1
-    find_windows(peaks, high)
-    for i in range(high):
-        item = _add_windows(peaks, i, item, items)
-    return item, high
-
-
-@inner()
 def _by_class(count: int, kind: np.ndarray) -> np.ndarray:
     """Items in the order of their classes, by counting."""
     start = np.zeros(_CLASSES + 1, dtype=np.int64)
@@ -99,6 +80,30 @@ def _by_class(count: int, kind: np.ndarray) -> np.ndarray:
     return order
 
 
+@entry()
+def _plan(eta: np.ndarray, begin: int, frames: np.ndarray, peaks: np.ndarray, items: Items) -> tuple[np.ndarray, int]:
+    """Turn a chunk of laws into items to sum; returns their order by class, and how many laws have windows.
+
+    The laws with windows are those of row 6 of the frames at zero, in order.
+    """
+    _, kind, owner = items
+    count = min(frames.shape[1], eta.shape[0] - begin)
+    _find_frames(eta, begin, count, frames)
+    item = high = 0 * count  # a bare 0 is a type of its own to the compiler: what it is handed to would compile twice
+    for i in range(count):
+        if 0.0 < frames[6, i] < _WINDOW:
+            kind[item], owner[item] = int(frames[6, i]), i
+            item += 1
+        else:
+            peaks[0, high], peaks[1, high], peaks[2, high] = frames[0, i], frames[1, i], 4.0 * frames[2, i]
+            peaks[11, high] = i
+            high += 1
+    find_windows(peaks, high)
+    for i in range(high):
+        item = _add_windows(peaks, i, item, items)
+    return _by_class(item, kind), high
+
+
 @inner()
 def _store(work: np.ndarray, lane: int, law: int, out: Output) -> None:
     """Results of a lane of the trapezoid rule."""
@@ -109,11 +114,11 @@ def _store(work: np.ndarray, lane: int, law: int, out: Output) -> None:
     reference[law] = complex(work[4, lane], work[5, lane])
 
 
-@inner()
-def _run(count: int, begin: int, frames: np.ndarray, items: Items, sums: np.ndarray, out: Output) -> None:
+@entry()
+def _run(order: np.ndarray, begin: int, frames: np.ndarray, items: Items, sums: np.ndarray, out: Output) -> None:
     """Sum all items, those of one class together: a trapezoid rule is then done, a window adds to its peak's sums."""
     inputs, kind, owner = items
-    order = _by_class(count, kind)
+    count = order.size
     work = np.empty((16, _LANES))
     done = 0
     while done < count:
@@ -137,50 +142,46 @@ def _run(count: int, begin: int, frames: np.ndarray, items: Items, sums: np.ndar
         done += lanes
 
 
-@inner()
-def _finish_windows(
-    i: int, law: int, frame: tuple[float, ...], peaks: np.ndarray, sums: np.ndarray, out: Output
-) -> None:
-    """Facts and moments of a law with windows, from the sums around its mode, the i-th of the peaks."""
-    facts, reference, moments = out
-    p, q, second, turn_cos, turn_sin, sign = frame
-    cosine, sine = peaks[4, i], peaks[5, i]
-    z = 1.0 / sums[i, 0]
-    x, y = sums[i, 2] * z, sums[i, 3] * z
-    # dψ = 2 dτ/(1+τ²), and the weights carry a factor 1/(1+t²) = (1 + sin)/2 more.
-    log_width = math.log(4.0 * sums[i, 0] / (1.0 + sine))
-    height = p * cosine + q * sine + second * (cosine - sine) * (cosine + sine)
-    facts[law, 0], facts[law, 1] = height + log_width, one_less_length(x, y)
-    facts[law, 2], facts[law, 3] = log_width + sums[i, 1] * z, -log_width
-    mode = complex(turn_cos, turn_sin) * complex(cosine, sign * sine)
-    reference[law] = mode
-    moments[law, 0] = mode * complex(1.0 - x, sign * y)
-    turn = mode
-    for k in range(1, 4):
-        turn = turn * mode
-        moments[law, k] = turn * complex(sums[i, 2 + 2 * k] * z, sign * sums[i, 3 + 2 * k] * z)
-
-
 @entry()
+def _finish_windows(begin: int, frames: np.ndarray, peaks: np.ndarray, sums: np.ndarray, out: Output) -> None:
+    """Facts and moments of the laws with windows, from the sums around their modes."""
+    facts, reference, moments = out
+    for i in range(sums.shape[0]):
+        j = int(peaks[11, i])
+        law, cosine, sine, sign = begin + j, peaks[4, i], peaks[5, i], frames[5, j]
+        z = 1.0 / sums[i, 0]
+        x, y = sums[i, 2] * z, sums[i, 3] * z
+        # dψ = 2 dτ/(1+τ²), and the weights carry a factor 1/(1+t²) = (1 + sin)/2 more.
+        log_width = math.log(4.0 * sums[i, 0] / (1.0 + sine))
+        height = frames[0, j] * cosine + frames[1, j] * sine + frames[2, j] * (cosine - sine) * (cosine + sine)
+        facts[law, 0], facts[law, 1] = height + log_width, one_less_length(x, y)
+        facts[law, 2], facts[law, 3] = log_width + sums[i, 1] * z, -log_width
+        mode = complex(frames[3, j], frames[4, j]) * complex(cosine, sign * sine)
+        reference[law] = mode
+        moments[law, 0] = mode * complex(1.0 - x, sign * y)
+        turn = mode
+        for k in range(1, 4):
+            turn = turn * mode
+            moments[law, k] = turn * complex(sums[i, 2 + 2 * k] * z, sign * sums[i, 3 + 2 * k] * z)
+
+
 def order_two_moments(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Facts and moments of laws with natural parameters eta (n, 2).
 
     Returns the facts (n, 4): log Z, 1 - |m₁|, entropy, log density at the reference; the reference points e^{iφ} (n,),
     the highest mode wherever the law is concentrated; and the moments 1..4 (n, 4).
+
+    The three stages are compiled apart: as one function they would be optimised once more with all they contain.
     """
     size = eta.shape[0]
-    out = (np.empty((size, 4)), np.empty(size, dtype=np.complex128), np.empty((size, 4), dtype=np.complex128))
+    out = (np.empty((size, 4)), np.empty(size, dtype=complex), np.empty((size, 4), dtype=complex))
     chunk = min(size, _CHUNK)
     items = (np.empty((2 * chunk, 6)), np.empty(2 * chunk, dtype=np.int64), np.empty(2 * chunk, dtype=np.int64))
-    frames, peaks, narrow = np.empty((7, chunk)), np.empty((11, chunk)), np.empty(chunk, dtype=np.int64)
+    frames, peaks = np.empty((7, chunk)), np.empty((12, chunk))
     for begin in range(0, size, _CHUNK):
-        count = min(_CHUNK, size - begin)
-        _find_frames(eta, begin, count, frames)
-        items_count, high = _plan(count, frames, peaks, items, narrow)
+        order, high = _plan(eta, begin, frames, peaks, items)
         sums = np.zeros((high, 10))
-        _run(items_count, begin, frames, items, sums, out)
-        for i in range(high):
-            j = narrow[i]
-            frame = (frames[0, j], frames[1, j], frames[2, j], frames[3, j], frames[4, j], frames[5, j])
-            _finish_windows(i, begin + j, frame, peaks, sums, out)
+        _run(order, begin, frames, items, sums, out)
+        if high:
+            _finish_windows(begin, frames, peaks, sums, out)
     return out
