@@ -155,7 +155,7 @@ def draw(rng: np.random.Generator, law: Law, hat: Hat) -> tuple[float, float]:
 _CHUNK = 1024
 
 
-@inner()
+@entry()
 def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: np.ndarray, out: np.ndarray) -> None:
     """Draws for one chunk of laws: first all their modes, then each law's hat and draws."""
     count = min(_CHUNK, eta.shape[0] - begin)
@@ -180,7 +180,6 @@ def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: n
             out[j, begin + i] = angle if angle < math.pi else -math.pi
 
 
-@entry()
 def sample_each(eta: np.ndarray, repeats: int, rng: np.random.Generator) -> np.ndarray:
     """`repeats` draws of each law with natural parameters eta (n, 2); shape (repeats, n), angles in [-π, π)."""
     size = eta.shape[0]

@@ -86,23 +86,38 @@ def _alias(keep: np.ndarray) -> np.ndarray:
 
 
 @entry()
+def _make_table(eta: np.ndarray, law: int, fineness: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cells under the hat, the probability of keeping each, and its alias."""
+    cells = hat(conjugate_row(eta, law), fineness)
+    keep = _masses(cells)
+    return cells, keep, _alias(keep)
+
+
+@entry()
+def _draw(
+    eta: np.ndarray, law: int, table: tuple[np.ndarray, np.ndarray, np.ndarray], rng: np.random.Generator, count: int
+) -> np.ndarray:
+    """Draws of one law, angles in [-π, π)."""
+    cells, keep, other = table
+    c = conjugate_row(eta, law)
+    out = np.empty(count)
+    for i in range(count):
+        while True:
+            place = rng.random() * keep.size
+            cell = int(place)
+            if place - cell >= keep[cell]:
+                cell = other[cell]
+            x = cells[cell, 0] + cells[cell, 1] * (2.0 * rng.random() - 1.0)
+            u = rng.random()
+            if u <= cells[cell, 3] or u <= math.exp(value_and_slope(c, x)[0] - cells[cell, 2]):
+                break
+        out[i] = x if x < math.pi else -math.pi
+    return out
+
+
 def sample_tables(eta: np.ndarray, fineness: float, rng: np.random.Generator, repeats: int) -> np.ndarray:
-    """`repeats` draws of each law with natural parameters eta (n, T); shape (n, repeats), angles in [-π, π)."""
+    """`repeats` draws of each law with natural parameters eta (n, T); shape (n, repeats)."""
     out = np.empty((eta.shape[0], repeats))
     for law in range(eta.shape[0]):
-        c = conjugate_row(eta, law)
-        cells = hat(c, fineness)
-        keep = _masses(cells)
-        other = _alias(keep)
-        for i in range(repeats):
-            while True:
-                place = rng.random() * keep.size
-                cell = int(place)
-                if place - cell >= keep[cell]:
-                    cell = other[cell]
-                x = cells[cell, 0] + cells[cell, 1] * (2.0 * rng.random() - 1.0)
-                u = rng.random()
-                if u <= cells[cell, 3] or u <= math.exp(value_and_slope(c, x)[0] - cells[cell, 2]):
-                    break
-            out[law, i] = x if x < math.pi else -math.pi
+        out[law] = _draw(eta, law, _make_table(eta, law, fineness), rng, repeats)
     return out
