@@ -141,6 +141,8 @@ def test_ctrl_c_exits_with_130(tmp_path):
         import os, signal, sys
         from mgvm import cli
         from mgvm.experiments import demo
+        # A shell starts background jobs with Ctrl-C ignored, and the tests may run in one.
+        signal.signal(signal.SIGINT, signal.default_int_handler)
         demo.fit_laws = lambda report: os.kill(os.getpid(), signal.SIGINT)
         sys.exit(cli.main(["demo", "--out", "results"]))
     """
