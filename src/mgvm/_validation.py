@@ -116,6 +116,17 @@ def fraction(value: ArrayLike, name: str) -> FloatArray:
     return array
 
 
+def at_most(value: ArrayLike, largest: float, name: str) -> FloatArray:
+    """Numbers up to `largest`, beyond which double precision gives no answer."""
+    array = real(value, name)
+    if not (array <= largest).all():
+        raise ValueError(
+            f"{name} must be at most {largest:g}, got {_first(~(array <= largest), array)}: doubles cannot resolve so "
+            "narrow a law; treat such angles as exactly known"
+        )
+    return array
+
+
 def angles(value: ArrayLike, name: str = "angles") -> FloatArray:
     """Angles in radians: any finite real number."""
     array = real(value, name)

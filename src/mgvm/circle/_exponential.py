@@ -29,8 +29,15 @@ FACTS = {
 
 # Up to here log p and its expectations may be taken from natural parameters and moments without loss.
 _LOW_CONCENTRATION = 100.0
+# Beyond, the exponent rounds to a tenth and more: where the mass of such a law lies is not defined.
+_LARGEST_CONCENTRATION = 1e15
 
 _FAR = 10.0  # angles beyond are wrapped first, by the true π, before differences from the reference are taken
+
+
+def total_concentration(eta: ComplexArray) -> FloatArray:
+    """K = Σ t²|η_t|, a bound of the curvature of the log density."""
+    return (np.arange(1, eta.shape[-1] + 1) ** 2 * np.abs(eta)).sum(axis=-1)
 
 
 class ExponentialLaw(CircleLaw):
@@ -48,6 +55,7 @@ class ExponentialLaw(CircleLaw):
     def _find_facts(self, eta: ComplexArray) -> None:
         """Normaliser, entropy, first moments and the peak of every law."""
         shape = eta.shape[:-1]
+        check.at_most(total_concentration(eta), _LARGEST_CONCENTRATION, "the total concentration Σ t²|η_t|")
         rows = np.ascontiguousarray(
             eta.reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex)
         )
@@ -132,9 +140,9 @@ class ExponentialLaw(CircleLaw):
         return self._entropy[()]
 
     def _cross_entropy(self, law: CircleLaw) -> FloatArray | None:
-        orders = np.arange(1, self._eta.shape[-1] + 1)
-        if (orders**2 * np.abs(self._eta)).sum(axis=-1).max(initial=0.0) > _LOW_CONCENTRATION:
+        if total_concentration(self._eta).max(initial=0.0) > _LOW_CONCENTRATION:
             return None
+        orders = np.arange(1, self._eta.shape[-1] + 1)
         energy = sum(np.real(np.conj(self._eta[..., t - 1]) * law.moment(int(t))) for t in orders)
         return np.asarray(self._log_z - energy)
 
@@ -154,6 +162,8 @@ def _between_roots(c: ComplexArray) -> FloatArray:
     Laws whose highest harmonic is absent get plain multiples of the turn instead.
     """
     order = c.shape[-1]
+    if order == 0:
+        return np.empty(c.shape)
     plain = np.broadcast_to(np.linspace(-np.pi, np.pi, 2 * order, endpoint=False), c.shape[:-1] + (2 * order,))
     weighted = np.arange(1, order + 1) * c
     leading = weighted[..., -1:]

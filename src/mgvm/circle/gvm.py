@@ -69,7 +69,9 @@ class GvM(ExponentialLaw):
         strength = check.non_negative(kappa, "kappa")
         direction = check.angles(mu, "mu")
         if strength.ndim == 0 or direction.ndim == 0:
-            raise ValueError("kappa and mu must have a last axis of harmonics; write from_polar([kappa], [mu]) for order 1")
+            raise ValueError(
+                "kappa and mu must have a last axis of harmonics; write from_polar([kappa], [mu]) for order 1"
+            )
         strength, direction = check.broadcast(kappa=strength, mu=direction)
         orders = np.arange(1, strength.shape[-1] + 1)
         return cls(strength * np.exp(1j * orders * direction))
@@ -80,9 +82,7 @@ class GvM(ExponentialLaw):
         return np.abs(self.eta), np.angle(self.eta) / orders
 
     @classmethod
-    def fit(
-        cls, data: ArrayLike, weights: ArrayLike | None = None, order: int | str = 2, max_order: int = 8
-    ) -> Self:
+    def fit(cls, data: ArrayLike, weights: ArrayLike | None = None, order: int | str = 2, max_order: int = 8) -> Self:
         """Maximum likelihood, by Newton's method on the natural parameters (the problem is concave).
 
         Parameters

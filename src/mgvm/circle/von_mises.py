@@ -8,13 +8,11 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
-from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.circle._concentration import concentration
 from mgvm.circle._exponential import FACTS, ExponentialLaw
 from mgvm.circle._sample import Sample
 from mgvm.circle.law import CircleLaw
-
-_MAX_ROUNDS = 100
 
 
 class VonMises(ExponentialLaw):
@@ -49,8 +47,8 @@ class VonMises(ExponentialLaw):
         self._find_facts(eta)
 
     def _cross_entropy(self, law: CircleLaw) -> FloatArray:
-        # -E log p = log 2πI₀e^{-κ} + κ E[1 - cos(φ - μ)], and with V = 1 - R and Δ the angle between the means the expectation is
-        # V + 2R sin²(Δ/2): small terms stay small at any concentration.
+        # -E log p = log 2πI₀e^{-κ} + κ E[1 - cos(φ - μ)], and with V = 1 - R and Δ the angle between the means the
+        # expectation is V + 2R sin²(Δ/2): small terms stay small at any concentration.
         spread = law.circular_variance()
         direction = np.nan_to_num(law.mean_direction())
         beyond = spread + 2.0 * (1.0 - spread) * np.sin(0.5 * (direction - self.mu)) ** 2
@@ -79,21 +77,4 @@ class VonMises(ExponentialLaw):
         angles = check.angle_data(data)
         shares = check.weights(weights, angles.shape)
         sample = Sample.of(angles.ravel(), shares.ravel(), "a von Mises law")
-        return cls(sample.centre, _concentration(sample.deficit))
-
-
-def _concentration(spread: float) -> float:
-    """κ with 1 - A(κ) = spread, by Newton's method on log κ: A' = 1 - A/κ - A²."""
-    if spread >= 1.0:
-        return 0.0
-    kappa = max(0.5 * (1.0 - spread) * (2.0 - spread) / spread, 1e-300)
-    for _ in range(_MAX_ROUNDS):
-        facts = gvm_facts(np.array([[kappa + 0j]]))
-        variance = float(facts.dispersion[0])
-        # Var cos φ = 1 - A/κ - A² = ½(1 + m₂) - m₁²; at high concentration about 2V², and its inverse is the step's only use.
-        slope = 2.0 * variance**2 if kappa > 1e4 else 0.5 + 0.5 * facts.moments[0, 1].real - facts.moments[0, 0].real ** 2
-        step = (variance - spread) / (slope * kappa)
-        kappa *= float(np.exp(np.clip(step, -1.0, 1.0)))
-        if abs(step) < 1e-14:
-            break
-    return kappa
+        return cls(sample.centre, concentration(sample.deficit))
