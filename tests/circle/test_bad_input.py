@@ -97,6 +97,15 @@ def test_angles_that_do_not_fit_the_batch():
             law.logpdf(np.zeros(4))
 
 
+def test_batches_that_do_not_fit_each_other():
+    laws = [VonMises(0.0, np.ones(3)), GvM(np.ones((2, 2))), GvM(1e3 * np.ones((3, 2))), WrappedNormal(0.0, np.ones(2))]
+    for law in laws:
+        for other in laws:
+            if law.batch_shape != other.batch_shape:
+                with pytest.raises(ValueError, match=r"do not broadcast: law \(\d,\), other \(\d,\); give equal sizes"):
+                    law.kl_divergence(other)
+
+
 FITS = [VonMises.fit, GvM.fit, WrappedNormal.fit, ProjectedNormal.fit]
 every_fit = pytest.mark.parametrize("fit", FITS, ids=[fit.__self__.__name__ for fit in FITS])
 

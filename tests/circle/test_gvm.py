@@ -31,6 +31,8 @@ def test_polar_form_and_back():
     assert law.order == 3
     again = GvM.from_polar(*law.to_polar())
     assert again.eta == pytest.approx(law.eta, abs=1e-14)
+    direction = GvM([-1.0, -2.0, 0.5j]).to_polar()[1]
+    assert direction == pytest.approx([-np.pi, -np.pi / 2, np.pi / 6])
     x = np.array([[0.3], [1.9]])[:, 0]
     plain = sum(kappa[:, t - 1] * np.cos(t * (x - mu[:, t - 1])) for t in (1, 2, 3))
     assert law.logpdf(x) + law.log_normalizer() == pytest.approx(plain, abs=1e-13)
@@ -132,18 +134,92 @@ def test_half_a_million_weighted_angles_in_an_instant():
     assert law.moment(1) == pytest.approx((counts * np.exp(1j * angles)).sum() / counts.sum(), abs=1e-11)
 
 
+def likelihood_on_the_line(data, degree):
+    """Highest mean log likelihood among the densities exp(polynomial of this degree), by plain Newton on a grid."""
+    reach = 4 * np.abs(data).max()
+    grid = np.linspace(-reach, reach, 20_001)
+    basis, statistics = (np.polynomial.hermite_e.hermevander(x, degree).T[1:] for x in (grid, data))
+    target, step = statistics.mean(axis=1), grid[1] - grid[0]
+    theta = np.zeros(degree)
+    theta[1], theta[-1] = -0.5, -1e-3
+
+    def height(theta):
+        value = theta @ basis
+        weight = np.exp(value - value.max())
+        return theta @ target - value.max() - np.log(weight.sum() * step), weight / weight.sum()
+
+    best, mass = height(theta)
+    for _ in range(200):
+        mean = basis @ mass
+        move = np.linalg.solve((basis * mass) @ basis.T - np.outer(mean, mean), target - mean)
+        share = 1.0
+        while share > 1e-9 and height(theta + share * move)[0] < best:
+            share /= 2
+        theta = theta + share * move
+        before, (best, mass) = best, height(theta)
+        if best - before < 1e-12:
+            return best
+    raise AssertionError("no maximum")
+
+
+SHAPES = {
+    "skew": np.random.default_rng(0).gamma(2.0, size=1000),
+    "flat": np.random.default_rng(1).uniform(-1, 1, 1000),
+    "two heaps": np.random.default_rng(2).normal(np.repeat([-2.0, 2.0], 500), 0.7),
+}
+
+
+@pytest.mark.parametrize(
+    ("spread", "order", "shape"),
+    [(0.03, 2, "skew"), (0.01, 2, "skew"), (1e-3, 2, "skew"), (0.01, 3, "skew"), (1e-3, 2, "two heaps")]
+    + [(0.1, 3, "flat"), (0.01, 3, "flat"), (0.1, 4, "flat")],
+)
+def test_narrow_data_are_fitted_as_on_the_line(spread, order, shape):
+    """A GvM of order T on a short arc is the exponential of a polynomial of degree 2T; curvature adds spread²."""
+    data = (SHAPES[shape] - SHAPES[shape].mean()) / SHAPES[shape].std()
+    law = GvM.fit(2.0 + spread * data, order=order)
+    height = law.logpdf(2.0 + spread * data).mean() + np.log(spread)
+    # Parameters of size K round the log density of the data by K·spread roundings.
+    slack = 0.3 * spread**2 + 4e-16 * spread * float(np.abs(law.eta).sum())
+    assert height == pytest.approx(likelihood_on_the_line(data, 2 * order), abs=1e-6 + slack)
+
+
 @pytest.mark.parametrize("spread", [1e-2, 1e-3, 1e-4, 1e-6])
 def test_narrow_data_are_fitted_or_the_fit_says_why_not(spread):
     data = spread * np.random.default_rng(0).gamma(2.0, size=1000)
-    alone = GvM.fit(data, order=1).logpdf(data).mean()
+    heights = []
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        law = GvM.fit(data, order=4)
-    assert law.logpdf(data).mean() >= alone - 1e-9
-    assert [
-        str(item.message) for item in caught if "too narrow for so many harmonics; lower the order" in str(item.message)
-    ]
-    assert caught[0].filename == __file__
+        for order in (1, 2, 4, 8):
+            heights.append(GvM.fit(data, order=order).logpdf(data).mean())
+    # Parameters of size K round the log density of the data by K·spread roundings.
+    assert (np.diff(heights) > -1e-3 * spread**0.5).all()
+    assert caught
+    for item in caught:
+        assert "too narrow for so many harmonics in double precision; lower the order" in str(item.message)
+        assert item.filename == __file__
+
+
+def test_heavy_tails_on_a_short_arc():
+    """Their maximum has a heap of 1e-13 of the mass on the far side, a wall that plain Newton steps run into."""
+    data = 0.01 * np.random.default_rng(4).standard_t(3, size=2000)
+    law = GvM.fit(data, order=2)
+    assert law.modes().location.size == 2
+    for t in (1, 2):
+        assert law.moment(t) == pytest.approx(np.exp(1j * t * data).mean(), abs=1e-12)
+    assert law.logpdf(data).mean() > VonMises.fit(data).logpdf(data).mean() + 1e-3
+
+
+@pytest.mark.parametrize(
+    "data", [[0.0, 1.0], [0.0, 1.0, 2.0], [0.0, np.pi, 0.1], [0.0, 2.0, 4.0, 1.0], [0.0, 0.0, 0.5, 1.0, 4.0]]
+)
+def test_a_few_different_angles_are_enough_for_one_order_less(data):
+    order = len(set(data)) - 1
+    law = GvM.fit(data, order=order)
+    for t in range(1, order + 1):
+        assert law.moment(t) == pytest.approx(np.exp(1j * t * np.array(data)).mean(), abs=1e-12)
+    with pytest.raises(ValueError, match=f"lower the order to {order}"):
+        GvM.fit([*data, data[0] + 2 * np.pi], order=order + 1)
 
 
 def test_a_law_too_narrow_for_doubles_is_refused():
@@ -151,3 +227,6 @@ def test_a_law_too_narrow_for_doubles_is_refused():
         GvM([1e20, 0.0])
     with pytest.raises(ValueError, match="total concentration"):
         VonMises(0.0, 1e300)
+    for fit in (VonMises.fit, GvM.fit):
+        with pytest.raises(ValueError, match="within 8e-10 radians of their mean.*fit WrappedNormal"):
+            fit([1.0, 1.0 + 1e-9, 1.0 + 2e-9])

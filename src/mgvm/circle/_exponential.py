@@ -139,7 +139,12 @@ class ExponentialLaw(CircleLaw):
         """-E log p, at most log 2π."""
         return self._entropy[()]
 
+    def _check_batches(self, law: CircleLaw) -> None:
+        """Refuse a law whose batch does not broadcast against this one's."""
+        check.broadcast(law=np.broadcast_to(0.0, law.batch_shape), other=np.broadcast_to(0.0, self.batch_shape))
+
     def _cross_entropy(self, law: CircleLaw) -> FloatArray | None:
+        self._check_batches(law)
         if total_concentration(self._eta).max(initial=0.0) > _LOW_CONCENTRATION:
             return None
         orders = np.arange(1, self._eta.shape[-1] + 1)

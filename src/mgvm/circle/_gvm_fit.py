@@ -12,29 +12,23 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
-from typing import NamedTuple
 
 import numpy as np
 
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.circle import _gvm_narrow_fit
 from mgvm.circle._concentration import concentration
+from mgvm.circle._gvm_narrow_fit import Fitted
 from mgvm.circle._sample import Sample
 
 _MAX_ROUNDS = 100
 _MAX_HALVINGS = 40
-_CONVERGED = 1e-11  # of the gain in log likelihood per angle that a Newton step promises
+_QUADRATIC = 1e-9  # gain in log likelihood per angle that a Newton step promises: from here on steps square the error
+_CONVERGED = 1e-24
 _ROUNDING = 4e-15  # of a covariance, from that of the moments it is made of
 _LARGEST = 1e12  # total concentration that a step may reach
 _SAME_ANGLE = 1e-14  # radians apart
-
-
-class Fitted(NamedTuple):
-    """Natural parameters about the data's mean direction, log likelihood per angle, and whether it is the maximum."""
-
-    eta: ComplexArray
-    height: float
-    converged: bool
 
 
 def _data_moments(sample: Sample, count: int) -> ComplexArray:
@@ -84,23 +78,24 @@ def _climb(target: ComplexArray, eta: ComplexArray) -> Fitted:
     """Newton's method with steps halved until the likelihood rises."""
     order = eta.size
     height, moments = _likelihood(target, eta)
+    before = np.inf
     for _ in range(_MAX_ROUNDS):
         gap = target - moments[:order]
         gradient = np.concatenate([gap.real, gap.imag])
         step, lost = _newton_step(gradient, _covariance(moments, order))
         gain = 0.5 * float(gradient @ step)
         direction = step[:order] + 1j * step[order:]
-        if gain <= _CONVERGED:  # Newton squares errors: one more step ends at rounding
-            last = eta if lost else eta + direction
-            return Fitted(last, height + gain, not lost)
+        near = gain <= _QUADRATIC
+        if near and (lost or gain <= _CONVERGED or gain >= 0.25 * before):  # what is left is rounding
+            return Fitted(eta, height, not lost)
         for halving in range(_MAX_HALVINGS):
             trial = eta + direction * 0.5**halving
             trial_height, trial_moments = _likelihood(target, trial)
-            if trial_height > height:
+            if trial_height > height or (near and trial_height > -np.inf):
                 break
         else:  # no step rises any more
             return Fitted(eta, height, False)
-        eta, height, moments = trial, trial_height, trial_moments
+        eta, height, moments, before = trial, trial_height, trial_moments, gain
     return Fitted(eta, height, False)
 
 
@@ -112,6 +107,9 @@ def _fits(sample: Sample, highest: int) -> Iterator[Fitted]:
     yield fitted
     for order in range(2, highest + 1):
         fitted = _climb(_data_moments(sample, order), np.append(fitted.eta, 0.0))
+        if not fitted.converged:
+            yield from list(_gvm_narrow_fit.fits(sample, highest))[order - 1 :]
+            return
         yield fitted
 
 
@@ -126,7 +124,8 @@ def _checked(fitted: Fitted, sample: Sample) -> ComplexArray:
     if not fitted.converged:
         warnings.warn(
             f"the fit of a GvM of order {fitted.eta.size} stopped short of the maximum: the data, with a spread of "
-            f"{np.sqrt(2.0 * sample.deficit):.2g} radians, are too narrow for so many harmonics; lower the order",
+            f"{np.sqrt(2.0 * sample.deficit):.2g} radians, or clumps of them, are too narrow for so many harmonics in "
+            "double precision; lower the order",
             RuntimeWarning,
             stacklevel=4,
         )

@@ -78,12 +78,15 @@ class GvM(ExponentialLaw):
 
     def to_polar(self) -> tuple[FloatArray, FloatArray]:
         """Concentrations κ_t >= 0 and directions μ_t in [-π/t, π/t), each (..., T)."""
-        orders = np.arange(1, self.order + 1)
-        return np.abs(self.eta), np.angle(self.eta) / orders
+        phase = np.angle(self.eta)
+        return np.abs(self.eta), np.where(phase >= np.pi, -np.pi, phase) / np.arange(1, self.order + 1)
 
     @classmethod
     def fit(cls, data: ArrayLike, weights: ArrayLike | None = None, order: int | str = 2, max_order: int = 8) -> Self:
-        """Maximum likelihood, by Newton's method on the natural parameters (the problem is concave).
+        """Maximum likelihood, by Newton's method (the problem is concave).
+
+        Where data are so narrow that doubles cannot hold the parameters of highest likelihood, or too narrow to find
+        them, the fit warns and returns the most likely law it found, at least as likely as those of lower order.
 
         Parameters
         ----------

@@ -49,6 +49,7 @@ class VonMises(ExponentialLaw):
     def _cross_entropy(self, law: CircleLaw) -> FloatArray:
         # -E log p = log 2πI₀e^{-κ} + κ E[1 - cos(φ - μ)], and with V = 1 - R and Δ the angle between the means the
         # expectation is V + 2R sin²(Δ/2): small terms stay small at any concentration.
+        self._check_batches(law)
         spread = law.circular_variance()
         direction = np.nan_to_num(law.mean_direction())
         beyond = spread + 2.0 * (1.0 - spread) * np.sin(0.5 * (direction - self.mu)) ** 2
