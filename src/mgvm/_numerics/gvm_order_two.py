@@ -16,7 +16,7 @@ from mgvm._numerics.gvm_trapezoid import HIGHEST, quadrant_nodes, trapezoid_fact
 from mgvm._numerics.gvm_windows import find_windows, window_sums
 
 _LANES = 128
-_CHUNK = 4096
+_CHUNK = 2048
 _WINDOW = 64  # classes below are trapezoid rules by nodes a quadrant, from here on windows by nodes / 4
 _CLASSES = 256
 
