@@ -230,3 +230,11 @@ def test_a_law_too_narrow_for_doubles_is_refused():
     for fit in (VonMises.fit, GvM.fit):
         with pytest.raises(ValueError, match="within 8e-10 radians of their mean.*fit WrappedNormal"):
             fit([1.0, 1.0 + 1e-9, 1.0 + 2e-9])
+
+
+@pytest.mark.parametrize("shape", ["normal", "gamma"])
+def test_a_climb_ended_by_what_doubles_hold_is_not_called_a_maximum(shape):
+    rng = np.random.default_rng(0)
+    data = 3e-4 * (rng.normal(size=500) if shape == "normal" else rng.gamma(2.0, size=500))
+    with pytest.warns(RuntimeWarning, match="lower the order"):
+        GvM.fit(data, order=3)

@@ -5,7 +5,7 @@ difference of moments, its Hessian minus the covariance of (cos tφ, sin tφ), w
 
 The harmonics of narrow data agree in all but their last digits: at a spread of h radians the least certain direction of
 order T has a variance of about h^4T, which drowns in rounding below h of 0.01 (order 2), 0.05 (order 3), 0.1 (order 4).
-Such directions are left as the lower order has them, and the fit says so.
+Such data are handed to `_gvm_narrow_fit`.
 """
 
 from __future__ import annotations

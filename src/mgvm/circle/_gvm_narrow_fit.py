@@ -19,7 +19,7 @@ from mgvm.circle._exponential import total_concentration
 from mgvm.circle._sample import Sample
 
 _EPS = float(np.finfo(float).eps)
-_UNCERTAIN = 1e-3
+_UNCERTAIN = 1e-3  # nats
 _LARGEST = 0.99e15  # total concentration that a step may reach: laws hold no more
 _MAX_TRIALS = 200
 _SMALLEST_SHARE = 1e-7  # of a step
@@ -188,8 +188,10 @@ def fits(sample: Sample, highest: int) -> Iterator[Fitted]:
             basis = Basis(order, spread)
             target = basis.values(sample.offset) @ sample.share
             state, converged = _climb(basis, target, _start(basis, target, lower))
-            # Parameters of this size leave the log density uncertain by K·h roundings across the data.
-            converged &= _EPS * float(total_concentration(state.eta)) * spread < _UNCERTAIN
+            # Parameters of this size leave the log density uncertain by K·h roundings across the data, and a climb that
+            # ends this near to what laws can hold was ended by that.
+            total = float(total_concentration(state.eta))
+            converged &= _EPS * total * spread < _UNCERTAIN and total < 0.2 * _LARGEST
             fitted = Fitted(state.eta, state.height, converged) if state.height >= same.height else same
             even, odd = np.split(state.coefficients, 2)
             lower = np.concatenate([even, [0.0], odd, [0.0]])
