@@ -116,6 +116,14 @@ def fraction(value: ArrayLike, name: str) -> FloatArray:
     return array
 
 
+def single_fraction(value: ArrayLike, name: str) -> float:
+    """One number strictly between 0 and 1."""
+    array = fraction(value, name)
+    if array.ndim:
+        raise ValueError(f"{name} must be a single number, got shape {array.shape}; call once for each")
+    return float(array)
+
+
 def at_most(value: ArrayLike, largest: float, name: str) -> FloatArray:
     """Numbers up to `largest`, beyond which double precision gives no answer."""
     array = real(value, name)

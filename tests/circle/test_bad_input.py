@@ -81,6 +81,8 @@ def test_arguments_of_methods(law):
     for mass in (0.0, 1.0, -0.1, 2.0):
         with pytest.raises(ValueError, match="mass must lie strictly between 0 and 1"):
             law.interval(mass)
+    with pytest.raises(ValueError, match=r"mass must be a single number, got shape \(2,\); call once for each"):
+        law.interval([0.1, 0.2])
     with pytest.raises(TypeError, match="other must be a law on the circle, got str"):
         law.kl_divergence("uniform")
     with pytest.raises(TypeError, match=r"rng must be None, a seed or a numpy\.random\.Generator, got str"):

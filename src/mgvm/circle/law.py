@@ -122,7 +122,7 @@ class CircleLaw(abc.ABC):
         Each row is (lower, upper) with -π <= lower < π and lower <= upper; an arc across ±π has upper > π. Laws of a
         batch with fewer arcs are padded with NaN. The uniform law gives one arc around 0.
         """
-        return _highest_density.interval(self, float(check.fraction(mass, "mass")))
+        return _highest_density.interval(self, check.single_fraction(mass, "mass"))
 
     def modes(self) -> Modes:
         """All local maxima and their densities, highest first. The uniform law has none."""
