@@ -45,6 +45,15 @@ def conjugate_row(eta: np.ndarray, i: int) -> np.ndarray:
 
 
 @inner()
+def turn_and_sum(row: np.ndarray, angle: float) -> None:
+    """Turn c_t, in place, into C_j = Σ_{t>j} c_t e^{itφ}, the sums with which f is measured from its value at φ."""
+    running = 0.0 + 0.0j
+    for t in range(row.size, 0, -1):
+        running += row[t - 1] * complex(math.cos(t * angle), math.sin(t * angle))
+        row[t - 1] = running
+
+
+@inner()
 def _grown(rows: np.ndarray) -> np.ndarray:
     """The same rows with room for as many more."""
     larger = np.empty((2 * rows.shape[0], rows.shape[1]))

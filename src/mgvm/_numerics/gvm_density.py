@@ -9,11 +9,10 @@ From a reference angle φ_r, the highest mode wherever the law is concentrated,
 
 from __future__ import annotations
 
-import math
-
 import numpy as np
 
 from mgvm._numerics.compiler import entry, inner
+from mgvm._numerics.gvm_cells import turn_and_sum
 from mgvm._numerics.trigonometry import sin_cos
 
 _BLOCK = 256
@@ -24,11 +23,9 @@ def suffix_sums(eta: np.ndarray, reference: np.ndarray) -> np.ndarray:
     """C_j of each law, shape (n, T)."""
     out = np.empty_like(eta)
     for i in range(eta.shape[0]):
-        running = 0.0 + 0.0j
-        for t in range(eta.shape[1], 0, -1):
-            angle = t * reference[i]
-            running += eta[i, t - 1].conjugate() * complex(math.cos(angle), math.sin(angle))
-            out[i, t - 1] = running
+        for t in range(eta.shape[1]):
+            out[i, t] = eta[i, t].conjugate()
+        turn_and_sum(out[i], reference[i])
     return out
 
 

@@ -14,19 +14,10 @@ import math
 import numpy as np
 
 from mgvm._numerics.compiler import entry, inner
-from mgvm._numerics.gvm_cells import conjugate_row, grid_size, refine, total_concentration
+from mgvm._numerics.gvm_cells import conjugate_row, grid_size, refine, total_concentration, turn_and_sum
 from mgvm._numerics.gvm_frame import one_less_length
 
 _DROP = 50.0  # deep, because a far window of weight e^-40 still weighs in 1 - |m₁| beside 1/(2K)
-
-
-@inner()
-def _suffix_sums(c: np.ndarray, centre: float, out: np.ndarray) -> None:
-    """C_j = Σ_{t>j} c_t e^{itφ_c}."""
-    running = 0.0 + 0.0j
-    for t in range(c.size, 0, -1):
-        running += c[t - 1] * complex(math.cos(t * centre), math.sin(t * centre))
-        out[t - 1] = running
 
 
 @inner()
@@ -53,8 +44,8 @@ def _add_window(
         (2.0 * cells[best, 0] + 1.0) * half_width - math.pi,
         (2.0 * cells[peak, 0] + 1.0) * half_width - math.pi,
     )
-    suffix = np.empty(c.size, dtype=np.complex128)
-    _suffix_sums(c, centre, suffix)
+    suffix = c.copy()
+    turn_and_sum(suffix, centre)
     turn = complex(math.cos(centre), math.sin(centre))
     for i in range(begin, end):
         half = (cells[i, 0] - cells[best, 0]) * half_width

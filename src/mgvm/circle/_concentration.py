@@ -8,17 +8,18 @@ from mgvm._numerics.gvm import gvm_facts
 
 _MAX_ROUNDS = 100
 _NARROW = 1e4
-_LARGEST = 1e15  # that a law may have
+# Of a law: beyond, the exponent rounds to a tenth and more, and where its mass lies is not defined.
+LARGEST_CONCENTRATION = 1e15
 
 
 def concentration(spread: float) -> float:
     """κ with 1 - A(κ) = spread, A = I₁/I₀, by Newton's method on log κ: A' = Var cos φ = 1 - A/κ - A²."""
     if spread >= 1.0:
         return 0.0
-    if spread <= 0.5 / _LARGEST:
+    if spread <= 0.5 / LARGEST_CONCENTRATION:
         raise ValueError(
             f"the angles lie within {np.sqrt(2.0 * spread):.1g} radians of their mean: a von Mises law so narrow would "
-            f"need a concentration above {_LARGEST:g}; fit WrappedNormal, or take them as equal"
+            f"need a concentration above {LARGEST_CONCENTRATION:g}; fit WrappedNormal, or take them as equal"
         )
     kappa = max(0.5 * (1.0 - spread) * (2.0 - spread) / spread, 1e-300)
     for _ in range(_MAX_ROUNDS):

@@ -14,6 +14,7 @@ from mgvm._numerics.gvm_density import log_densities, suffix_sums
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
 from mgvm.circle import _panels
+from mgvm.circle._concentration import LARGEST_CONCENTRATION
 from mgvm.circle.law import CircleLaw
 
 # Fields beside the natural parameter: numbers found once when a law is made, and carried along when a batch is indexed.
@@ -29,8 +30,6 @@ FACTS = {
 
 # Up to here log p and its expectations may be taken from natural parameters and moments without loss.
 _LOW_CONCENTRATION = 100.0
-# Beyond, the exponent rounds to a tenth and more: where the mass of such a law lies is not defined.
-_LARGEST_CONCENTRATION = 1e15
 
 _FAR = 10.0  # angles beyond are wrapped first, by the true π, before differences from the reference are taken
 
@@ -55,7 +54,7 @@ class ExponentialLaw(CircleLaw):
     def _find_facts(self, eta: ComplexArray) -> None:
         """Normaliser, entropy, first moments and the peak of every law."""
         shape = eta.shape[:-1]
-        check.at_most(total_concentration(eta), _LARGEST_CONCENTRATION, "the total concentration Σ t²|η_t|")
+        check.at_most(total_concentration(eta), LARGEST_CONCENTRATION, "the total concentration Σ t²|η_t|")
         rows = np.ascontiguousarray(
             eta.reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex)
         )

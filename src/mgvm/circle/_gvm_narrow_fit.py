@@ -15,12 +15,13 @@ import numpy as np
 
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle import _panels
+from mgvm.circle._concentration import LARGEST_CONCENTRATION
 from mgvm.circle._exponential import total_concentration
 from mgvm.circle._sample import Sample
 
 _EPS = float(np.finfo(float).eps)
 _UNCERTAIN = 1e-3  # nats
-_LARGEST = 0.99e15  # total concentration that a step may reach: laws hold no more
+_LARGEST = 0.99 * LARGEST_CONCENTRATION  # total concentration that a step may reach: laws hold no more
 _MAX_TRIALS = 200
 _SMALLEST_SHARE = 1e-7  # of a step
 _MOST_PANELS = 300  # to be halved at once: more only where the polynomial's terms cancel to nothing but rounding
