@@ -19,6 +19,7 @@ from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle import _gvm_narrow_fit
 from mgvm.circle._concentration import concentration
+from mgvm.circle._exponential import total_concentration
 from mgvm.circle._gvm_narrow_fit import Fitted
 from mgvm.circle._sample import Sample
 
@@ -67,8 +68,7 @@ def _newton_step(gradient: FloatArray, covariance: FloatArray) -> tuple[FloatArr
 
 def _likelihood(target: ComplexArray, eta: ComplexArray) -> tuple[float, ComplexArray]:
     """Log likelihood per angle and moments 1..2T; minus infinity where the law is too concentrated to be told apart."""
-    orders = np.arange(1, eta.size + 1)
-    if not (orders**2 * np.abs(eta)).sum() <= _LARGEST:
+    if not total_concentration(eta) <= _LARGEST:
         return -np.inf, np.zeros(2 * eta.size, dtype=complex)
     facts = gvm_facts(eta[None], 2 * eta.size)
     return float(np.real(np.conj(eta) @ target) - facts.log_normalizer[0]), facts.moments[0, : 2 * eta.size]
