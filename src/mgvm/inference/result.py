@@ -1,0 +1,94 @@
+"""What engines hand back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from mgvm._validation import FloatArray
+from mgvm.circle.law import CircleLaw
+
+
+class ConvergenceWarning(UserWarning):
+    """An engine stopped before its answer settled, or its answer may miss part of the law; the text says what to try."""
+
+
+class LogNormalizer(float):
+    """log Z as a number that knows how well it is known.
+
+    Attributes
+    ----------
+    value : float
+        The number itself.
+    standard_error : float
+        Its Monte Carlo error, 0 where it is exact, NaN where it is unknown (an approximation or a bound).
+    effective_sample_size : float
+        Of the importance weights it comes from; infinite where there are none.
+    method : str
+        What it comes from.
+
+    Examples
+    --------
+    >>> from mgvm.inference import LogNormalizer
+    >>> LogNormalizer(1.5, standard_error=0.01) + 1.0
+    2.5
+    """
+
+    standard_error: float
+    effective_sample_size: float
+    method: str
+
+    def __new__(
+        cls,
+        value: float,
+        standard_error: float = 0.0,
+        effective_sample_size: float = float("inf"),
+        method: str = "exact",
+    ) -> LogNormalizer:
+        """Make the number."""
+        number = super().__new__(cls, value)
+        number.standard_error = float(standard_error)
+        number.effective_sample_size = float(effective_sample_size)
+        number.method = method
+        return number
+
+    @property
+    def value(self) -> float:
+        """The number itself."""
+        return float(self)
+
+    def __repr__(self) -> str:
+        return f"LogNormalizer({float(self)!r}, standard_error={self.standard_error:.3g}, method={self.method!r})"
+
+    def __getnewargs__(self) -> tuple[float, float, float, str]:  # type: ignore[override]
+        return float(self), self.standard_error, self.effective_sample_size, self.method
+
+
+class Result(Protocol):
+    """What every engine's result has."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether the answer settled."""
+
+    @property
+    def trace(self) -> FloatArray:
+        """What the engine watched while it ran; empty where it does not iterate."""
+
+    @property
+    def marginals(self) -> CircleLaw:
+        """The law of every angle, as one batch (D,)."""
+
+    @property
+    def log_normalizer(self) -> LogNormalizer | None:
+        """log Z, where the engine has one."""
+
+
+@dataclass(frozen=True)
+class PairMoments:
+    """E[z_i conj(z_j)] and E[z_i z_j] for given pairs of angles."""
+
+    first: FloatArray  # (pairs,) indices i
+    second: FloatArray  # (pairs,) indices j
+    difference: FloatArray  # (pairs,) complex, E[z_i conj(z_j)]
+    sum: FloatArray  # (pairs,) complex, E[z_i z_j]
