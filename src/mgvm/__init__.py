@@ -14,12 +14,14 @@ if TYPE_CHECKING:
     from mgvm.circle import ProjectedNormal as ProjectedNormal
     from mgvm.circle import VonMises as VonMises
     from mgvm.circle import WrappedNormal as WrappedNormal
+    from mgvm.torus import MGvM as MGvM
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("angles", "circle", "datasets", "plots", "scores")
+_SUBMODULES = ("angles", "circle", "datasets", "inference", "plots", "scores", "torus")
 _NAMES = {
     "GvM": "mgvm.circle.gvm",
+    "MGvM": "mgvm.torus.mgvm",
     "ProjectedNormal": "mgvm.circle.projected_normal",
     "VonMises": "mgvm.circle.von_mises",
     "WrappedNormal": "mgvm.circle.wrapped_normal",

@@ -12,30 +12,30 @@ form a symmetric matrix: the coupling, minus the off-diagonal part of the paper'
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
 from scipy import sparse
 
 from mgvm._validation import ComplexArray, FloatArray
 
-Matrix = ComplexArray | sparse.csr_array
+Matrix: TypeAlias = Any  # a complex array or a scipy.sparse.csr_array, which ships no types
 
 
 class TorusLaw(Protocol):
     """Anything with the natural parameters of an mGvM; `mgvm.MGvM` is one."""
 
     @property
-    def a(self) -> ComplexArray: ...  # noqa: D102
+    def a(self) -> ComplexArray: ...
 
     @property
-    def b(self) -> ComplexArray: ...  # noqa: D102
+    def b(self) -> ComplexArray: ...
 
     @property
-    def P(self) -> Matrix: ...  # noqa: D102
+    def P(self) -> Matrix: ...
 
     @property
-    def Q(self) -> Matrix: ...  # noqa: D102
+    def Q(self) -> Matrix: ...
 
 
 class Natural(NamedTuple):

@@ -10,7 +10,7 @@ from mgvm.circle.law import CircleLaw
 
 
 class ConvergenceWarning(UserWarning):
-    """An engine stopped before its answer settled, or its answer may miss part of the law; the text says what to try."""
+    """An answer did not settle, or may miss part of the law; the text says what to try."""
 
 
 class LogNormalizer(float):

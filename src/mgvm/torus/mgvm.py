@@ -1,0 +1,329 @@
+"""The multivariate Generalised von Mises law."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.circle.gvm import GvM
+from mgvm.inference._law import Matrix, Natural
+from mgvm.inference.result import LogNormalizer
+from mgvm.torus import _density, _engines, _forms, _natural_vector, _parameters
+
+_SAME = 1e-12
+
+
+class MGvM:
+    r"""log p(φ) = Re(ā·z) + Re Σ_{t=2..T} b̄_t·z^t + ½ Re(z^H P z) + ½ Re(zᵀ Q̄ z) - log Z,  z = e^{iφ}.
+
+    On the D-torus: a Gaussian in R^{2D} restricted to it (for T = 2), an exponential family whose conditionals are GvM.
+    P couples differences of angles, Q their sums. The torus is compact: no matrix need be positive definite.
+
+    Parameters
+    ----------
+    a : array_like of complex, shape (..., D)
+        First harmonics. Axes in front form a batch of laws that share b, P and Q.
+    b : array_like of complex, shape (D,) or (T - 1, D), optional
+        Harmonics 2 .. T of every angle; none by default.
+    P : array_like or sparse matrix of complex, shape (D, D), optional
+        Hermitian with zero diagonal.
+    Q : array_like or sparse matrix of complex, shape (D, D), optional
+        Symmetric with zero diagonal. Where P or Q is sparse, both are kept as sparse CSR arrays.
+
+    Notes
+    -----
+    Laws are frozen values. Two are equal when their natural parameters agree to rounding (1e-12 of the largest).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import MGvM
+    >>> law = MGvM(a=[2.0, 1.0j], P=[[0.0, 1.5], [1.5, 0.0]])
+    >>> law.logpdf([0.3, 0.9]).round(6)
+    np.float64(-0.847577)
+    >>> law.conditional({0: 0.3}).mean_direction().round(6)
+    np.float64(0.77917)
+    >>> law.sample(1000, rng=0).shape
+    (1000, 2)
+    """
+
+    a: ComplexArray
+    b: ComplexArray
+    P: Matrix
+    Q: Matrix
+    _known: dict[str, LogNormalizer | FloatArray]
+
+    def __init__(self, a: ArrayLike, b: ArrayLike | None = None, P: Any = None, Q: Any = None):
+        first = _parameters.linear(a)
+        size = first.shape[-1]
+        self._set(Natural(first, _parameters.harmonics(b, size), *_parameters.couplings(P, Q, size)))
+
+    def _set(self, law: Natural) -> None:
+        """Check and keep parameters; the only way in."""
+        _parameters.check_concentration(law)
+        for name, value in law._asdict().items():
+            kept = value.copy()
+            for array in (kept,) if isinstance(kept, np.ndarray) else (kept.data, kept.indices, kept.indptr):
+                array.flags.writeable = False
+            self.__dict__[name] = kept
+        self.__dict__["_known"] = {}
+
+    @classmethod
+    def _of(cls, law: Natural) -> Self:
+        """A law of parameters that are clean already."""
+        made = object.__new__(cls)
+        made._set(law)
+        return made
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"MGvM is a frozen value; make a new law instead of setting {name!r}")
+
+    # ---- other forms ----------------------------------------------------------------------------------------------
+
+    @classmethod
+    def from_precision(cls, nu: ArrayLike, kappa: ArrayLike, W: Any) -> Self:
+        """κ·cos(φ - ν) - ½ xᵀWx, x = [cos φ; sin φ]: the over-parametrised form.
+
+        W (2D, 2D) is symmetric, dense or sparse, all cosines before all sines; it need not be positive definite, and
+        adding a number to both diagonal entries of an angle changes nothing.
+        """
+        rows = np.shape(W)[0] if np.ndim(W) == 2 or hasattr(W, "tocsr") else -1
+        if rows < 2 or rows % 2:
+            raise ValueError(f"W must have shape (2D, 2D), all cosines before all sines, got {np.shape(W)}")
+        size = rows // 2
+        strength = _forms.per_angle(kappa, "kappa", size, sign=False)
+        direction = _forms.per_angle(nu, "nu", size)
+        matrix = _parameters.symmetric(W, "W", rows)
+        return cls(strength * np.exp(1j * direction), *_forms.precision_to_natural(matrix, size))
+
+    @classmethod
+    def from_gaussian(cls, mean: ArrayLike, cov: ArrayLike) -> Self:
+        """N(mean, cov) in R^{2D}, all cosines before all sines, conditioned on cos² + sin² = 1 of every angle."""
+        centre = check.finite(mean, "mean")
+        if centre.ndim != 1 or centre.size == 0 or centre.size % 2:
+            raise ValueError(f"mean must have shape (2D,), all cosines before all sines, got {centre.shape}")
+        W = np.linalg.inv(check.covariance(cov, centre.size))
+        W = 0.5 * (W + W.T)
+        size, pull = centre.size // 2, W @ centre
+        return cls(pull[:size] + 1j * pull[size:], *_forms.precision_to_natural(W, size))
+
+    @classmethod
+    def from_sine(cls, mu: ArrayLike, kappa: ArrayLike, G: Any) -> Self:
+        """κ·cos(φ - μ) + sin(φ - μ)ᵀ G sin(φ - μ): the multivariate von Mises (sine) law.
+
+        G is symmetric, dense or sparse. Authors who write ½ sᵀΛs mean G = Λ/2.
+        """
+        size = np.shape(G)[0] if np.ndim(G) == 2 or hasattr(G, "tocsr") else _forms.length(mu, kappa)
+        strength = _forms.per_angle(kappa, "kappa", size, sign=False)
+        law = cls(strength.astype(complex), *_forms.sine_rotation(G, size))
+        return law.rotate(_forms.per_angle(mu, "mu", size))
+
+    @classmethod
+    def from_polar(
+        cls,
+        kappa1: ArrayLike,
+        nu1: ArrayLike,
+        kappa2: ArrayLike = 0.0,
+        nu2: ArrayLike = 0.0,
+        U: ArrayLike = 0.0,
+        alpha: ArrayLike = 0.0,
+        V: ArrayLike = 0.0,
+        beta: ArrayLike = 0.0,
+    ) -> Self:
+        """κ₁·cos(φ - ν₁) + κ₂·cos 2(φ - ν₂) + ½ Σ_dj [U_dj cos(φ_d - φ_j - α_dj) + V_dj cos(φ_d + φ_j - β_dj)].
+
+        The paper's minimal form, corrected. U, V and β are symmetric, α is antisymmetric; diagonals are ignored.
+        """
+        size = _forms.length(kappa1, nu1, kappa2, nu2, U, V)
+        first = _forms.per_angle(kappa1, "kappa1", size, sign=False)
+        second = _forms.per_angle(kappa2, "kappa2", size, sign=False)
+        return cls(
+            first * np.exp(1j * _forms.per_angle(nu1, "nu1", size)),
+            second * np.exp(2j * _forms.per_angle(nu2, "nu2", size)),
+            _forms.phasors(U, alpha, ("U", "alpha"), size, sign=-1),
+            _forms.phasors(V, beta, ("V", "beta"), size, sign=1),
+        )
+
+    def to_polar(self) -> tuple[FloatArray, ...]:
+        """κ₁, ν₁, κ₂, ν₂, U, α, V, β of `from_polar`; order 2 at most."""
+        self._refuse_batch("to_polar")
+        if self.order > 2:
+            raise ValueError(f"the polar form holds harmonics up to the second, this law has order {self.order}")
+        second = self.b[0] if self.order == 2 else np.zeros(self.dimension, dtype=complex)
+        P, Q = (np.asarray(m.toarray() if self._natural.is_sparse else m) for m in (self.P, self.Q))
+        pairs = [(abs(value), np.angle(value)) for value in (self.a, second, P, Q)]
+        return (*pairs[0], pairs[1][0], 0.5 * pairs[1][1], *pairs[2], *pairs[3])
+
+    def to_precision(self) -> tuple[FloatArray, FloatArray, Any]:
+        """ν, κ and W of `from_precision`, W with trace zero in the block of every angle; sparse where the law is."""
+        self._refuse_batch("to_precision")
+        return np.angle(self.a), np.abs(self.a), _forms.natural_to_precision(self._natural)
+
+    @classmethod
+    def from_natural_vector(cls, theta: ArrayLike, dimension: int, order: int = 2) -> Self:
+        """The law with natural parameters θ, as `natural_vector` lists them."""
+        numbers = check.finite(theta, "theta")
+        size = check.integer(dimension, "dimension", minimum=1)
+        return cls._of(_natural_vector.unpack(numbers, size, check.integer(order, "order", minimum=1)))
+
+    def natural_vector(self) -> FloatArray:
+        """θ with log p(φ) = θ·T(φ) - log Z, T(φ) the `sufficient_statistics`; 2DT + 2D(D - 1) real numbers."""
+        self._refuse_batch("natural_vector")
+        return _natural_vector.pack(self._natural)
+
+    def sufficient_statistics(self, x: ArrayLike) -> FloatArray:
+        """T(φ) of every point: among all laws with these expectations the mGvM has the highest entropy."""
+        points = _parameters.points(x, self.dimension)
+        rows = _natural_vector.statistics(points.reshape(-1, self.dimension), self.order)
+        return rows.reshape(points.shape[:-1] + rows.shape[-1:])
+
+    # ---- the law as a value ---------------------------------------------------------------------------------------
+
+    @property
+    def _natural(self) -> Natural:
+        return Natural(self.a, self.b, self.P, self.Q)
+
+    @property
+    def dimension(self) -> int:
+        """The number of angles D."""
+        return int(self.a.shape[-1])
+
+    @property
+    def order(self) -> int:
+        """The number of harmonics T."""
+        return int(self.b.shape[0]) + 1
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch: () for a single law."""
+        return tuple(self.a.shape[:-1])
+
+    def __getitem__(self, index: Any) -> Self:
+        """The laws at an index of the batch."""
+        position = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)[index]
+        return self._of(self._natural._replace(a=self.a.reshape(-1, self.dimension)[position]))
+
+    def _refuse_batch(self, method: str) -> None:
+        if self.batch_shape:
+            raise ValueError(f"{method} takes one law, this is a batch of shape {self.batch_shape}; index it, law[i]")
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MGvM):
+            return NotImplemented
+        if self.a.shape != other.a.shape:
+            return False
+        short, long = sorted((self.b, other.b), key=len)
+        padded = np.concatenate([short, np.zeros((len(long) - len(short), self.dimension))])
+        pairs = [(self.a, other.a), (padded, long), (self.P, other.P), (self.Q, other.Q)]
+        scale = max(float(abs(value).max()) for pair in pairs for value in pair if np.prod(value.shape))
+        return all(float(abs(mine - yours).max()) <= _SAME * scale for mine, yours in pairs if np.prod(mine.shape))
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __repr__(self) -> str:
+        kind = "sparse" if self._natural.is_sparse else "dense"
+        batch = f", batch {self.batch_shape}" if self.batch_shape else ""
+        return f"MGvM({self.dimension} angles, order {self.order}, {kind} couplings{batch})"
+
+    def rotate(self, delta: ArrayLike) -> Self:
+        """The law of φ + δ, δ one angle for all or one for each."""
+        turn = _forms.per_angle(delta, "delta", self.dimension)
+        return self._of(_forms.rotated(self._natural, turn))
+
+    # ---- densities ------------------------------------------------------------------------------------------------
+
+    def log_density(self, x: ArrayLike) -> FloatArray:
+        """Log density at x (..., D) without the normaliser; the axes in front broadcast against the batch."""
+        points = _parameters.points(x, self.dimension)
+        rows = _density.log_densities(self._natural, points.reshape(-1, self.dimension)).reshape(points.shape[:-1])
+        try:
+            first = np.einsum("...d,...d->...", np.exp(1j * points), self.a.conj()).real
+        except ValueError:
+            raise ValueError(
+                f"x of shape {points.shape} does not broadcast against the batch {self.batch_shape}"
+            ) from None
+        return np.asarray(first + rows)[()]
+
+    def logpdf(self, x: ArrayLike, method: str = "auto", rng: Any = None) -> FloatArray:
+        """Log density at x (..., D); `method` and `rng` are those of `log_normalizer`, which is found once and kept."""
+        return self.log_density(x) - self.log_normalizer(method, rng)
+
+    def pdf(self, x: ArrayLike, method: str = "auto", rng: Any = None) -> FloatArray:
+        """Density at x (..., D)."""
+        return np.exp(self.logpdf(x, method, rng))
+
+    def log_normalizer(self, method: str = "auto", rng: Any = None) -> LogNormalizer | FloatArray:
+        """log Z = log ∫ exp(log_density) over the torus, with its standard error; a batch gets a plain array.
+
+        Parameters
+        ----------
+        method : {"auto", "grid", "chain", "annealing"}
+            Exact by quadrature (D <= 3), exact by messages (couplings without cycles, any D), or annealed importance
+            sampling, which warns when its effective sample size is poor. "auto" takes the first that applies.
+        rng : None, seed or Generator
+            For annealing. The answer found without `rng` is kept, so that repeated calls agree.
+        """
+        name = check.choice(method, "method", ("auto", "grid", "chain", "annealing"))
+        if rng is not None or name not in self._known:
+            answer = _engines.log_normalizer(self._natural, name, rng)
+            if rng is not None:
+                return answer
+            self._known[name] = answer
+        return self._known[name]
+
+    # ---- conditionals and samples ---------------------------------------------------------------------------------
+
+    def conditional(self, given: Mapping[int, ArrayLike]) -> MGvM | GvM:
+        """The law of the other angles given some, in increasing order of index.
+
+        With B the given angles, a_A ← a_A + P_AB z_B + Q_AB conj(z_B), all else restricted to A.
+
+        Parameters
+        ----------
+        given : mapping of index to angle
+            Arrays of angles broadcast against each other (and the batch) and give a batch of laws.
+
+        Returns
+        -------
+        MGvM, or GvM when one angle is left
+        """
+        indices, angles = _parameters.given_angles(given, self.dimension)
+        left = np.setdiff1d(np.arange(self.dimension), indices)
+        z = np.exp(1j * angles)
+        rows = z.reshape(math.prod(z.shape[:-1]), len(indices)).T
+        pull = np.asarray(self.P[left][:, indices] @ rows + self.Q[left][:, indices] @ rows.conj()).T
+        try:
+            first = np.asarray(self.a[..., left] + pull.reshape(*z.shape[:-1], len(left)))
+        except ValueError:
+            raise ValueError(
+                f"given angles of shape {angles.shape[:-1]} do not broadcast against the batch {self.batch_shape}"
+            ) from None
+        if len(left) > 1:
+            return self._of(Natural(first, self.b[:, left], self.P[left][:, left], self.Q[left][:, left]))
+        rest = np.broadcast_to(self.b[:, left[0]], first.shape[:-1] + (self.order - 1,))
+        return GvM(np.concatenate([first, rest], axis=-1))
+
+    def sample(self, n: int | tuple[int, ...] = (), rng: Any = None, method: str = "auto") -> FloatArray:
+        """Draws of shape ``n + batch_shape + (D,)``, radians in [-π, π).
+
+        Parameters
+        ----------
+        n : int or tuple of int
+            Shape of the draws.
+        rng : None, seed or Generator
+            Source of randomness.
+        method : {"auto", "grid", "chain", "gibbs"}
+            Exact independent draws for D <= 3 and for couplings without cycles; else over-relaxed Gibbs sampling, whose
+            draws are thinned from many chains, with a warning where these do not agree.
+        """
+        sizes = check.shape(n, "n")
+        name = check.choice(method, "method", ("auto", "grid", "chain", "gibbs"))
+        source, count = check.generator(rng), math.prod(sizes)
+        rows = [_engines.sample(self[i]._natural, count, name, source) for i in np.ndindex(self.batch_shape)]
+        return np.stack(rows, axis=1).reshape(sizes + self.batch_shape + (self.dimension,))
