@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from mgvm._lazy import attach
 
 if TYPE_CHECKING:
+    from mgvm.circle import GridDensity as GridDensity
     from mgvm.circle import GvM as GvM
     from mgvm.circle import ProjectedNormal as ProjectedNormal
     from mgvm.circle import VonMises as VonMises
@@ -20,6 +21,7 @@ __version__ = "0.1.0"
 
 _SUBMODULES = ("angles", "circle", "datasets", "inference", "plots", "scores", "torus")
 _NAMES = {
+    "GridDensity": "mgvm.circle.grid_density",
     "GvM": "mgvm.circle.gvm",
     "MGvM": "mgvm.torus.mgvm",
     "ProjectedNormal": "mgvm.circle.projected_normal",

@@ -8,7 +8,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy import stats
 
-from mgvm import GvM, ProjectedNormal, VonMises, WrappedNormal
+from mgvm import GridDensity, GvM, ProjectedNormal, VonMises, WrappedNormal
+
+
+def on_grid(law, count):
+    return GridDensity(law[..., None].logpdf(-np.pi + 2 * np.pi * np.arange(count) / count))
+
 
 LAWS = {
     "von Mises": VonMises(0.7, 2.0),
@@ -27,6 +32,8 @@ LAWS = {
     "projected normal": ProjectedNormal([1.0, 0.5], [[1.0, 0.3], [0.3, 2.0]]),
     "two-sided projected normal": ProjectedNormal([0.1, 0.0], [[1.0, 0.0], [0.0, 0.01]]),
     "narrow projected normal": ProjectedNormal([1e3, 2e3], [[1.0, 0.0], [0.0, 1.0]]),
+    "grid": on_grid(GvM.from_polar([2.0, 1.0], [0.5, 1.0]), 64),
+    "narrow grid": on_grid(VonMises(3.1, 1e3), 401),
 }
 BATCHES = {
     "von Mises": lambda shape: VonMises(np.zeros(shape) + 0.3, 2.0),
@@ -34,6 +41,7 @@ BATCHES = {
     "GvM 3": lambda shape: GvM(np.broadcast_to(np.array([2j, 0.5, 1.0]), (*shape, 3))),
     "wrapped normal": lambda shape: WrappedNormal(np.zeros(shape), 0.5),
     "projected normal": lambda shape: ProjectedNormal(np.ones((*shape, 2)), np.eye(2)),
+    "grid": lambda shape: on_grid(VonMises(np.zeros(shape) + 0.3, 2.0), 32),
 }
 SKEW = np.array([[1.0, 0.3], [0.3, 2.0]])
 MIXED = {
@@ -42,6 +50,7 @@ MIXED = {
     "GvM 3": GvM([[0.0, 0.0, 0.0], [1.0, -2j, 1.5], [1e5, 3e4j, 1e4]]),
     "wrapped normal": WrappedNormal([1.0, -2.0, 3.0], [30.0, 0.8, 1e-4]),
     "projected normal": ProjectedNormal([[0.0, 0.0], [0.1, 0.0], [1e3, 2e3]], [np.eye(2), SKEW, np.eye(2)]),
+    "grid": on_grid(GvM([[0.0, 0.0], [3j, 4.0], [300j, 200.0]]), 300),
 }
 every_law = pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
 NARROW = 1e-3  # radians: a dense grid of the circle would miss such a peak

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 from mgvm._lazy import attach
 
 if TYPE_CHECKING:
+    from mgvm.circle.grid_density import GridDensity as GridDensity
     from mgvm.circle.gvm import GvM as GvM
     from mgvm.circle.law import CircleLaw as CircleLaw
     from mgvm.circle.law import Modes as Modes
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 _NAMES = {
     "CircleLaw": "mgvm.circle.law",
+    "GridDensity": "mgvm.circle.grid_density",
     "GvM": "mgvm.circle.gvm",
     "Modes": "mgvm.circle.law",
     "ProjectedNormal": "mgvm.circle.projected_normal",

@@ -1,0 +1,154 @@
+"""Densities known by their logarithms at n equispaced angles -π + 2π j/n: values between the nodes, and draws.
+
+The log density in a cell is the polynomial through the twelve nearest nodes, in Newton's form. The nodes enter in the
+order 0, 1, -1, 2, -2, ...: the value at a node is then exact and the differences do not amplify rounding.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mgvm._numerics.compiler import entry, inner
+
+POINTS = 12
+_PLACES = np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6])
+_INVERSE = np.array(
+    [[1.0 / (_PLACES[k] - _PLACES[k - m]) if 0 < m <= k else 0.0 for k in range(POINTS)] for m in range(POINTS)]
+)
+_TURN = 2.0 * math.pi
+_NARROW = -700.0  # differences of logs below this: exp of them is as good as zero
+# The envelope of a cell is checked at quarters of it; the margins cover what lies between.
+_MARGIN = 1.25
+_SLACK = 2e-3
+
+
+@inner()
+def interpolate(table: np.ndarray, row: int, cell: int, share: float, cut: float, work: np.ndarray) -> tuple:
+    """Log density and its slope per cell at `cell + share`, 0 <= share <= 1; a straight line where values are cut."""
+    n = table.shape[1]
+    is_cut = False
+    for k in range(POINTS):
+        place = cell + _PLACES[k]
+        place += n if place < 0 else 0
+        place -= n if place >= n else 0
+        work[k] = table[row, place]
+        is_cut |= work[k] <= cut
+    if is_cut:
+        return work[0] + share * (work[1] - work[0]), work[1] - work[0]
+    for m in range(1, POINTS):
+        for k in range(POINTS - 1, m - 1, -1):
+            work[k] = (work[k] - work[k - 1]) * _INVERSE[m, k]
+    value, slope = work[POINTS - 1], 0.0
+    for k in range(POINTS - 2, -1, -1):
+        offset = share - _PLACES[k]
+        slope = slope * offset + value
+        value = value * offset + work[k]
+    return value, slope
+
+
+@inner()
+def cell_of(x: float, n: int) -> tuple:
+    """The cell that holds an angle, and the share of the cell before it."""
+    turns = (x + math.pi) / _TURN
+    place = (turns - math.floor(turns)) * n
+    cell = min(int(place), n - 1)
+    return cell, place - cell
+
+
+@entry()
+def interpolate_rows(table: np.ndarray, cut: np.ndarray, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """Log density (0) and its slope per radian (1) of law rows[i] at x[i], shape (2, points)."""
+    n = table.shape[1]
+    work = np.empty(POINTS)
+    out = np.empty((2, x.size))
+    for i in range(x.size):
+        cell, share = cell_of(x[i], n)
+        value, slope = interpolate(table, rows[i], cell, share, cut[rows[i]], work)
+        out[0, i] = value
+        out[1, i] = slope * n / _TURN
+    return out
+
+
+@inner()
+def _line(left: float, right: float, share: float) -> float:
+    """log of the straight line between e^left and e^right."""
+    top = max(left, right)
+    return top + math.log((1.0 - share) * math.exp(left - top) + share * math.exp(right - top))
+
+
+@inner()
+def _excess(table: np.ndarray, row: int, cell: int, cut: float, work: np.ndarray) -> float:
+    """How far, at most, the log density of a cell rises above that of the straight line between its ends."""
+    n = table.shape[1]
+    left, right = table[row, cell], table[row, (cell + 1) % n]
+    most = 0.0
+    for quarter in range(1, 4):
+        share = 0.25 * quarter
+        value, _ = interpolate(table, row, cell, share, cut, work)
+        most = max(most, value - _line(left, right, share))
+    return _MARGIN * most + _SLACK
+
+
+@entry()
+def envelope(table: np.ndarray, cut: np.ndarray) -> tuple:
+    """Log excess (laws, n) of every cell and the running sums (laws, n) of the masses of its envelope."""
+    laws, n = table.shape
+    excess, running = np.empty((laws, n)), np.empty((laws, n))
+    work = np.empty(POINTS)
+    for row in range(laws):
+        top = -math.inf
+        for j in range(n):
+            top = max(top, table[row, j])
+        total = 0.0
+        for j in range(n):
+            left, right = table[row, j] - top, table[row, (j + 1) % n] - top
+            excess[row, j] = 0.0
+            if max(left, right) > _NARROW:
+                excess[row, j] = _excess(table, row, j, cut[row], work)
+                total += math.exp(excess[row, j]) * 0.5 * (math.exp(left) + math.exp(right))
+            running[row, j] = total
+    return excess, running
+
+
+@inner()
+def first_above(running: np.ndarray, row: int, wanted: float) -> int:
+    """The first place whose running sum exceeds `wanted`."""
+    low, high = 0, running.shape[1] - 1
+    while low < high:
+        middle = (low + high) // 2
+        if running[row, middle] > wanted:
+            high = middle
+        else:
+            low = middle + 1
+    return low
+
+
+@inner()
+def on_line(left: float, right: float, u: float) -> float:
+    """Inverse distribution function on [0, 1] of a density that is the line from `left` to `right`, both >= 0."""
+    # Solves left s + (right - left) s²/2 = u (left + right)/2 without cancellation.
+    root = math.sqrt(left * left + u * (right * right - left * left))
+    return u * (left + right) / (left + root) if left + root > 0.0 else u
+
+
+@entry()
+def sample_rows(table: np.ndarray, cut: np.ndarray, repeats: int, rng: np.random.Generator) -> np.ndarray:
+    """Draws (laws, repeats): a cell and a line in it, then rejection against the interpolated density."""
+    laws, n = table.shape
+    excess, running = envelope(table, cut)
+    work = np.empty(POINTS)
+    out = np.empty((laws, repeats))
+    for row in range(laws):
+        for i in range(repeats):
+            accepted, cell, share = False, 0, 0.0
+            while not accepted:
+                cell = first_above(running, row, rng.random() * running[row, n - 1])
+                left, right = table[row, cell], table[row, (cell + 1) % n]
+                top = max(left, right)
+                share = on_line(math.exp(left - top), math.exp(right - top), rng.random())
+                value, _ = interpolate(table, row, cell, share, cut[row], work)
+                accepted = rng.random() < math.exp(value - _line(left, right, share) - excess[row, cell])
+            out[row, i] = min(-math.pi + _TURN * (cell + share) / n, math.nextafter(math.pi, 0.0))
+    return out
