@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mgvm.circle import VonMises as VonMises
     from mgvm.circle import WrappedNormal as WrappedNormal
     from mgvm.torus import MGvM as MGvM
+    from mgvm.torus import MultivariateWrappedNormal as MultivariateWrappedNormal
 
 __version__ = "0.1.0"
 
@@ -24,6 +25,7 @@ _NAMES = {
     "GridDensity": "mgvm.circle.grid_density",
     "GvM": "mgvm.circle.gvm",
     "MGvM": "mgvm.torus.mgvm",
+    "MultivariateWrappedNormal": "mgvm.torus.wrapped_normal",
     "ProjectedNormal": "mgvm.circle.projected_normal",
     "VonMises": "mgvm.circle.von_mises",
     "WrappedNormal": "mgvm.circle.wrapped_normal",
