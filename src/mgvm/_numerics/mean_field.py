@@ -1,0 +1,151 @@
+"""The loops of mean-field coordinate ascent.
+
+Arrays of all angles have shape (D, 2, n): the cosine and the sine parts of n columns (laws, or starts of one law) that
+share their couplings. A sweep over a sparse law takes the angles of one colour together: `gather_fields` writes their
+natural parameters, the batch kernels turn them into moments, `store_moments` writes those back. A sweep over a dense
+law takes blocks of rows (`update_block`) and lets BLAS carry each block's change to the field of all angles.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mgvm._numerics.compiler import entry
+from mgvm._numerics.gvm_order_two import _finish_windows, _plan, _run
+
+# indptr (D + 1,), indices (edges,), blocks (edges, 4)
+Coupling = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@entry()
+def greedy_colours(indptr: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    """A colour for each angle, the first that none of its neighbours has, in order."""
+    size = indptr.size - 1
+    colours = np.full(size, -1, dtype=np.int64)
+    taken = np.full(size + 1, -1, dtype=np.int64)
+    for d in range(size):
+        for edge in range(indptr[d], indptr[d + 1]):
+            if colours[indices[edge]] >= 0:
+                taken[colours[indices[edge]]] = d
+        colour = 0
+        while taken[colour] == d:
+            colour += 1
+        colours[d] = colour
+    return colours
+
+
+@entry(fastmath={"contract"})
+def gather_fields(
+    rows: np.ndarray, coupling: Coupling, a: np.ndarray, b: np.ndarray, m: np.ndarray, eta: np.ndarray
+) -> None:
+    """Natural parameters η₁ = a + C m and η_t = b_t of the given angles, into eta (rows · n, T)."""
+    indptr, indices, blocks = coupling
+    count = m.shape[2]
+    for k in range(rows.size):
+        d = rows[k]
+        for i in range(count):
+            x, y = a[d, 0, i], a[d, 1, i]
+            for edge in range(indptr[d], indptr[d + 1]):
+                j = indices[edge]
+                u, v = m[j, 0, i], m[j, 1, i]
+                x += blocks[edge, 0] * u + blocks[edge, 1] * v
+                y += blocks[edge, 2] * u + blocks[edge, 3] * v
+            row = k * count + i
+            eta[row, 0] = complex(x, y)
+            for t in range(b.shape[0]):
+                eta[row, 1 + t] = b[t, d]
+
+
+# m and first (D, 2, n), local (D, n), moved (n,)
+State = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+
+@entry()
+def store_moments(rows: np.ndarray, eta: np.ndarray, facts: np.ndarray, moments: np.ndarray, state: State) -> None:
+    """Write back the moments m₁, η₁ and the local terms H + Re Σ_{t>1} conj(η_t) m_t of the given angles.
+
+    `moved` collects the largest squared change of a moment in units of 2(1 - |m₁|), at high concentration the variance
+    of the angle.
+    """
+    m, first, local, moved = state
+    count = m.shape[2]
+    for k in range(rows.size):
+        d = rows[k]
+        for i in range(count):
+            row = k * count + i
+            new, natural = moments[row, 0], eta[row, 0]
+            x, y = new.real - m[d, 0, i], new.imag - m[d, 1, i]
+            moved[i] = max(moved[i], (x * x + y * y) / (2.0 * facts[row, 1] + 1e-300))
+            m[d, 0, i], m[d, 1, i] = new.real, new.imag
+            first[d, 0, i], first[d, 1, i] = natural.real, natural.imag
+            term = facts[row, 2]
+            for t in range(1, eta.shape[1]):
+                term += eta[row, t].real * moments[row, t].real + eta[row, t].imag * moments[row, t].imag
+            local[d, i] = term
+
+
+@entry(fastmath={"contract"})
+def sparse_energies(coupling: Coupling, a: np.ndarray, m: np.ndarray, local: np.ndarray) -> np.ndarray:
+    """Free energies Σ_d [a_d·m_d + ½ m_d·(C m)_d + local_d] of each column."""
+    indptr, indices, blocks = coupling
+    count = m.shape[2]
+    out = np.zeros(count)
+    for i in range(count):
+        rest = 0.0
+        for d in range(m.shape[0]):
+            x = y = 0.0
+            for edge in range(indptr[d], indptr[d + 1]):
+                j = indices[edge]
+                u, v = m[j, 0, i], m[j, 1, i]
+                x += blocks[edge, 0] * u + blocks[edge, 1] * v
+                y += blocks[edge, 2] * u + blocks[edge, 3] * v
+            term = m[d, 0, i] * (a[d, 0, i] + 0.5 * x) + m[d, 1, i] * (a[d, 1, i] + 0.5 * y) + local[d, i]
+            # Compensated: a million terms would otherwise hide the last gains of a sweep.
+            new = out[i] + term
+            back = new - out[i]
+            rest += (out[i] - (new - back)) + (term - back)
+            out[i] = new
+        out[i] += rest
+    return out
+
+
+@entry(fastmath={"contract"})
+def update_block(
+    C: np.ndarray, begin: int, parameters: tuple[np.ndarray, np.ndarray, np.ndarray], state: State, change: np.ndarray
+) -> None:
+    """Update angles begin, begin + 1, ... one after another; `parameters` are a (D, 2, n), the field C m and b₂ (D,).
+
+    The field holds the moments from before the block: what the block itself has changed, `change` (block, 2, n), is
+    added on the way.
+    """
+    a, field, second = parameters
+    m, first, local, moved = state
+    count = m.shape[2]
+    eta = np.empty((count, 2), dtype=np.complex128)
+    frames, peaks = np.empty((7, count)), np.empty((12, count))
+    items = (np.empty((2 * count, 6)), np.empty(2 * count, dtype=np.int64), np.empty(2 * count, dtype=np.int64))
+    facts, moments = np.empty((count, 4)), np.empty((count, 4), dtype=np.complex128)
+    out = (facts, np.empty(count, dtype=np.complex128), moments)
+    for k in range(change.shape[0]):
+        d = begin + k
+        for i in range(count):
+            x, y = a[d, 0, i] + field[d, 0, i], a[d, 1, i] + field[d, 1, i]
+            for j in range(k):
+                u, v, column = change[j, 0, i], change[j, 1, i], 2 * (begin + j)
+                x += C[2 * d, column] * u + C[2 * d, column + 1] * v
+                y += C[2 * d + 1, column] * u + C[2 * d + 1, column + 1] * v
+            eta[i, 0], eta[i, 1] = complex(x, y), second[d]
+        start = 0 * count
+        order, high = _plan(eta, start, frames, peaks, items)
+        sums = np.zeros((high, 10))
+        _run(order, start, frames, items, sums, out)
+        if high > 0:
+            _finish_windows(start, frames, peaks, sums, out)
+        for i in range(count):
+            new, natural = moments[i, 0], eta[i, 0]
+            x, y = new.real - m[d, 0, i], new.imag - m[d, 1, i]
+            change[k, 0, i], change[k, 1, i] = x, y
+            moved[i] = max(moved[i], (x * x + y * y) / (2.0 * facts[i, 1] + 1e-300))
+            m[d, 0, i], m[d, 1, i] = new.real, new.imag
+            first[d, 0, i], first[d, 1, i] = natural.real, natural.imag
+            local[d, i] = facts[i, 2] + second[d].real * moments[i, 1].real + second[d].imag * moments[i, 1].imag

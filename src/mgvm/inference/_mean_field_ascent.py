@@ -1,0 +1,169 @@
+"""Coordinate ascent on the mean-field free energy, accelerated, many columns at once.
+
+A sweep may start from any vector of numbers in the place of the moments, since it makes every factor anew: Anderson's
+extrapolation is fed to the next sweep, and what comes out is a product law with a free energy of its own. It is kept
+only if that did not fall; otherwise the column goes back and takes a plain sweep, which cannot fail.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from mgvm._validation import FloatArray
+from mgvm.inference._anderson import Anderson
+from mgvm.inference._mean_field_sweeps import State, Sweeper
+
+_PLAIN = 4  # sweeps before acceleration
+_WINDOW = 8
+_WINDOW_LARGE = 5  # above _LARGE numbers a column, where the history fills the memory
+_LARGE = 500_000
+_SAME = 1e-3  # moments nearer than this belong to starts that run into one another
+_ROUNDING = 1e-14
+_SHRINK = 0.8  # share of columns still moving below which the others are taken out
+
+Progress = Callable[[int, FloatArray], None]
+
+
+@dataclass
+class Outcome:
+    """Where each column ended: moments and first natural parameters (D, 2, n), free energy, and how."""
+
+    m: FloatArray
+    first: FloatArray
+    energy: FloatArray
+    converged: np.ndarray
+    merged: np.ndarray  # stopped because another start of the same law had come to the same place
+    sweeps: np.ndarray
+    trace: FloatArray  # (sweeps, n); a column's last value is repeated
+    interrupted: bool
+
+
+class Ascent:
+    """One run over all columns; `law` tells which columns are starts of the same law."""
+
+    def __init__(self, sweeper: Sweeper, state: State, law: np.ndarray, tolerance: float) -> None:
+        self.sweeper, self.state, self.tolerance = sweeper, state, tolerance
+        self.law, self.columns = law, np.arange(law.size)
+        self.energy = np.full(law.size, -np.inf)
+        self.kept_first = np.zeros(0)
+        self.extrapolated = np.zeros(law.size, dtype=bool)
+        self.history: Anderson | None = None
+        self.traces: list[tuple[np.ndarray, FloatArray]] = []
+        count, shape = law.size, state.a.shape
+        self.out = Outcome(
+            np.zeros(shape), np.zeros(shape), self.energy.copy(), np.zeros(count, dtype=bool),
+            np.zeros(count, dtype=bool), np.zeros(count, dtype=int), np.zeros((0, count)), False,
+        )  # fmt: skip
+
+    def run(self, max_sweeps: int, progress: Progress | None = None) -> Outcome:
+        """Sweep until every column has settled."""
+        sweep = 0
+        try:
+            while sweep < max_sweeps and self.columns.size:
+                sweep += 1
+                moving = self._iterate(sweep)
+                if progress is not None:
+                    progress(sweep, self.energy)
+                self._retire(moving, sweep)
+        except KeyboardInterrupt:
+            self.out.interrupted = True
+            self._go_back(self.extrapolated)
+        self._write(np.arange(self.columns.size), sweep)
+        self.out.trace = self._join_traces()
+        return self.out
+
+    def _iterate(self, sweep: int) -> np.ndarray:
+        """One sweep of all columns and, past the first few, the next extrapolation; returns which still move."""
+        state, rows = self.state, 2 * self.state.a.shape[0]
+        before = state.pack[:rows].copy() if sweep > _PLAIN else state.pack
+        energy = self.sweeper.sweep(state)
+        # A gain is of second order in what is left to gain in the moments: below rounding of F nothing is told apart.
+        slack = _ROUNDING * (state.a.shape[0] + np.abs(energy))
+        fell = self.extrapolated & ~(energy >= self.energy - slack)
+        moving = ~(state.moved <= self.tolerance**2) | fell
+        self.energy = np.where(fell, self.energy, energy)
+        self.traces.append((self.columns, self.energy))
+        if self.history is not None or (sweep >= _PLAIN and moving.any()):
+            self._extrapolate(before, fell)
+        return moving
+
+    def _extrapolate(self, before: FloatArray, fell: np.ndarray) -> None:
+        state, rows = self.state, 2 * self.state.a.shape[0]
+        if self.history is None:
+            window = min(_WINDOW if rows <= _LARGE else _WINDOW_LARGE, rows)
+            self.history = Anderson(window, rows, state.pack)
+            self.kept_first = state.first.copy()
+            return
+        self._go_back(fell)
+        self.history.push(before, state.pack, ~fell)
+        self.kept_first[...] = state.first
+        state.pack[...], self.extrapolated = self.history.next_input()
+
+    def _go_back(self, columns: np.ndarray) -> None:
+        """Put columns where their last accepted sweep had left them."""
+        if self.history is None or not columns.any():
+            return
+        self.state.pack[:, columns] = self.history.last_output[:, columns]
+        self.state.first[..., columns] = self.kept_first[..., columns]
+        self.history.forget(columns)
+
+    def _retire(self, moving: np.ndarray, sweep: int) -> None:
+        """Write down and take out columns that have settled or met another; in bulk, as copying costs too."""
+        out, merged = self.out, np.zeros(moving.size, dtype=bool)
+        settled = ~moving
+        if self.columns.size > 1 and sweep >= _PLAIN and sweep & (sweep - 1) == 0:
+            merged = self._meeting() & moving
+        out.merged[self.columns[merged]] = True
+        out.converged[self.columns[settled]] = True
+        stop = settled | merged
+        if stop.any() and (stop.all() or stop.mean() >= 1.0 - _SHRINK or merged.any()):
+            self._write(np.flatnonzero(stop), sweep)
+            out.energy[self.columns[merged]] = -np.inf  # what it would reach, the other one reaches
+            keep = np.flatnonzero(~stop)
+            self.state = self.state.take(keep)
+            self.columns, self.law, self.energy = self.columns[keep], self.law[keep], self.energy[keep]
+            self.extrapolated = self.extrapolated[keep]
+            if self.history is not None:
+                self.history.take(keep)
+                self.kept_first = np.ascontiguousarray(self.kept_first[..., keep])
+
+    def _meeting(self) -> np.ndarray:
+        """Columns that run beside a better one of the same law."""
+        drop = np.zeros(self.columns.size, dtype=bool)
+        # The pack may hold extrapolations: compare where the columns really are.
+        rows = 2 * self.state.a.shape[0]
+        places = (self.state.pack if self.history is None else self.history.last_output)[:rows]
+        for lag in range(1, self.columns.size):
+            same = np.flatnonzero(self.law[lag:] == self.law[:-lag])
+            if same.size == 0:
+                break
+            near = np.abs(places[:, same + lag] - places[:, same]).max(axis=0) < _SAME
+            left, right = same[near], same[near] + lag
+            worse = np.where(self.energy[left] >= self.energy[right], right, left)
+            better = left + right - worse
+            drop[worse[~drop[better]]] = True
+        return drop
+
+    def _write(self, which: np.ndarray, sweep: int) -> None:
+        """Write down where some columns are."""
+        if which.size == 0:
+            return
+        columns, shape = self.columns[which], self.state.a.shape
+        if self.history is None:
+            place, first = self.state.pack, self.state.first
+        else:
+            place, first = self.history.last_output, self.kept_first
+        m = place[: 2 * shape[0]].reshape(shape)
+        self.out.m[..., columns], self.out.first[..., columns] = m[..., which], first[..., which]
+        self.out.energy[columns], self.out.sweeps[columns] = self.energy[which], sweep
+
+    def _join_traces(self) -> FloatArray:
+        trace = np.empty((len(self.traces), self.out.energy.size))
+        last = np.full(self.out.energy.size, np.nan)
+        for row, (columns, energy) in zip(trace, self.traces, strict=True):
+            last[columns] = energy
+            row[:] = last
+        return trace
