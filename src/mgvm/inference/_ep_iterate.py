@@ -1,0 +1,259 @@
+"""The loop of expectation propagation: Gaussian posterior, cavities, tilted moments, back-tracked parallel updates.
+
+All Gaussians are in natural parameters: -½xᵀΛx + hᵀx. With Φ(Λ, h) = log ∫ exp(-½xᵀΛx + hᵀx) dx the normaliser is
+
+    log Z = Φ(Λ₀ + S, h₀ + h) - Φ(Λ₀, h₀) + Σ_n [log Z̃_n - Φ(Λ_n, h_n)],
+
+(S, h) the sites, (Λ_n, h_n) the posterior marginal of angle n in the plane and Z̃_n the tilted normaliser of its
+unnormalised cavity. No cavity needs to be proper.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+
+from mgvm._validation import FloatArray
+from mgvm.inference._ep_tilted import Sites, Tilted
+
+_HALVINGS = 40  # of one step: then the sites are as good as they get
+_MEMORY = 12  # iterates that an extrapolation combines
+_PLAIN = 4  # sweeps before the first
+_SETTLED = 0.05  # change below which the sweeps are taken to be near a fixed point
+_WORSE = 10.0  # an extrapolation that multiplies the change by more is not taken
+_PATIENCE = 40  # sweeps without progress before the step is shortened
+_SHORTER = 0.6
+_SHORTEST = 0.02
+_LARGEST = 1e14  # of a cavity's parameters: beyond, its law on the circle is narrower than doubles resolve
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A Gaussian in the plane of every angle, x = [cos; sin], times one site for each angle."""
+
+    precision: FloatArray  # (N, N), one for cos and one for sin, or (2N, 2N)
+    linear: FloatArray  # (N, 2), h₀
+    sites: Sites
+    constant: float  # what log Z needs besides the sum over angles
+    shift: float = 0.0  # what was added to the diagonal of the precision and makes no difference on the torus
+
+    @property
+    def size(self) -> int:
+        """The number of angles."""
+        return int(self.linear.shape[0])
+
+
+class Approximation(NamedTuple):
+    """Natural parameters of the Gaussian sites."""
+
+    precision: FloatArray  # (N, 2, 2)
+    linear: FloatArray  # (N, 2)
+
+
+class Posterior(NamedTuple):
+    """Marginals of the Gaussian posterior, and the share of every angle in Φ(Λ₀ + S, h₀ + h)."""
+
+    mean: FloatArray  # (N, 2)
+    covariance: FloatArray  # (N, 2, 2)
+    precision: FloatArray  # (N, 2, 2), inverse of each covariance
+    linear: FloatArray  # (N, 2)
+    log_mass: FloatArray  # (N,)
+
+
+class State(NamedTuple):
+    """Sites with all that follows from them."""
+
+    sites: Approximation
+    posterior: Posterior
+    cavity_precision: FloatArray
+    cavity_linear: FloatArray
+    tilted: Tilted
+    change: float
+
+
+class Run(NamedTuple):
+    """Where the loop ended."""
+
+    state: State
+    trace: FloatArray
+    converged: bool
+
+
+class Workspace:
+    """One (2N, 2N) array in Fortran order that every factorisation is done in."""
+
+    def __init__(self, problem: Problem):
+        self.problem = problem
+        self.array = np.empty((2 * problem.size, 2 * problem.size), order="F")
+
+    def _fill(self, sites: FloatArray) -> None:
+        """Λ₀ + S, lower triangle."""
+        size, array, prior = self.problem.size, self.array, self.problem.precision
+        if prior.shape[0] == size:
+            array[:size, :size] = prior
+            array[size:, size:] = prior
+            array[size:, :size] = 0.0
+        else:
+            array[...] = prior
+        diagonal = array.reshape(-1, order="F")
+        step = 2 * size + 1
+        diagonal[: size * step : step] += sites[:, 0, 0]
+        diagonal[size * step :: step] += sites[:, 1, 1]
+        diagonal[size : size * step : step] += sites[:, 0, 1]
+
+    def posterior(self, sites: Approximation) -> Posterior | None:
+        """Marginals by one Cholesky factorisation and one triangular inverse, or None where Λ₀ + S is not positive.
+
+        With Λ₀ + S = LLᵀ the marginals are products of columns of L⁻¹: the full inverse, half as much work again, is
+        not needed.
+        """
+        size = self.problem.size
+        self._fill(sites.precision)
+        factor, failed = lapack.dpotrf(self.array, lower=1, clean=1, overwrite_a=1)
+        if failed:
+            return None
+        logs = np.log(np.diagonal(factor))
+        inverse, failed = lapack.dtrtri(factor, lower=1, overwrite_c=1)
+        if failed:
+            return None
+        linear = (self.problem.linear + sites.linear).T.ravel()
+        half = inverse @ linear
+        mean = (half @ inverse).reshape(2, size).T
+        rows = inverse.T
+        squares = np.einsum("ij,ij->i", rows, rows)
+        covariance = np.empty((size, 2, 2))
+        covariance[:, 0, 0], covariance[:, 1, 1] = squares[:size], squares[size:]
+        # Columns of the sin half are zero above their diagonal, so only their rows meet.
+        covariance[:, 0, 1] = covariance[:, 1, 0] = np.einsum("ij,ij->i", rows[:size, size:], rows[size:, size:])
+        precision = inverse_pairs(covariance)
+        if precision is None or not np.isfinite(mean).all():
+            return None
+        own = np.einsum("nij,nj->ni", precision, mean)
+        log_mass = np.log(2.0 * np.pi) - logs[:size] - logs[size:] + 0.5 * (half**2).reshape(2, size).sum(axis=0)
+        return Posterior(mean, covariance, precision, own, log_mass)
+
+
+def inverse_pairs(matrices: FloatArray) -> FloatArray | None:
+    """Inverses of symmetric 2 x 2 matrices (N, 2, 2), or None where one is not positive definite."""
+    determinant = matrices[:, 0, 0] * matrices[:, 1, 1] - matrices[:, 0, 1] ** 2
+    if not ((matrices[:, 0, 0] > 0.0) & (determinant > 0.0) & np.isfinite(determinant)).all():
+        return None
+    out = np.empty_like(matrices)
+    out[:, 0, 0], out[:, 1, 1] = matrices[:, 1, 1], matrices[:, 0, 0]
+    out[:, 0, 1] = out[:, 1, 0] = -matrices[:, 0, 1]
+    out /= determinant[:, None, None]
+    return out
+
+
+def _log_mass_pairs(posterior: Posterior) -> FloatArray:
+    """Φ(Λ_n, h_n) of every marginal."""
+    v = posterior.covariance
+    determinant = v[:, 0, 0] * v[:, 1, 1] - v[:, 0, 1] ** 2
+    return np.log(2.0 * np.pi) + 0.5 * np.log(determinant) + 0.5 * (posterior.linear * posterior.mean).sum(axis=1)
+
+
+def log_normalizer_shares(state: State) -> FloatArray:
+    """What every angle adds to log Z, (N,); the problem's constant comes on top."""
+    return state.posterior.log_mass + state.tilted.log_normalizer - _log_mass_pairs(state.posterior)
+
+
+def evaluate(workspace: Workspace, sites: Approximation) -> State | None:
+    """Posterior, cavities and tilted laws of given sites, or None where they make no posterior."""
+    posterior = workspace.posterior(sites)
+    if posterior is None:
+        return None
+    precision = posterior.precision - sites.precision
+    linear = posterior.linear - sites.linear
+    if not (np.abs(precision).max() < _LARGEST and np.abs(linear).max() < _LARGEST):
+        return None
+    tilted = workspace.problem.sites.tilted(precision, linear)
+    shift, spread = _mismatch(tilted, posterior)
+    change = float(max(np.abs(shift).max(), np.abs(spread).max()))
+    if not (np.isfinite(change) and np.isfinite(tilted.log_normalizer).all()):
+        return None
+    return State(sites, posterior, precision, linear, tilted, change)
+
+
+def _mismatch(tilted: Tilted, posterior: Posterior) -> tuple[FloatArray, FloatArray]:
+    """Means (N, 2) and covariances (N, 2, 2), tilted less posterior, in units of each tilted law's own width."""
+    width = tilted.covariance[:, 0, 0] + tilted.covariance[:, 1, 1]
+    shift = (tilted.mean - posterior.mean) / np.sqrt(width)[:, None]
+    return shift, (tilted.covariance - posterior.covariance) / width[:, None, None]
+
+
+def stepped(state: State, step: float) -> Approximation:
+    """Sites moved towards those that match the tilted moments: tilted minus cavity = site + (tilted - posterior)."""
+    tilted = state.tilted
+    linear = np.einsum("nij,nj->ni", tilted.precision, tilted.mean)
+    return Approximation(
+        state.sites.precision + step * (tilted.precision - state.posterior.precision),
+        state.sites.linear + step * (linear - state.posterior.linear),
+    )
+
+
+class _History:
+    """The last iterates, and the combination of them that would have left the smallest residual (Anderson).
+
+    The residual is the mismatch of moments in units of each law's width, so that no angle counts for more because its
+    natural parameters are large; the combination is applied to the natural parameters.
+    """
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[FloatArray, FloatArray, FloatArray]] = []
+
+    def add(self, state: State) -> None:
+        """Keep a state."""
+        full = stepped(state, 1.0)
+        here = np.concatenate([state.sites.precision.ravel(), state.sites.linear.ravel()])
+        there = np.concatenate([full.precision.ravel(), full.linear.ravel()])
+        shift, spread = _mismatch(state.tilted, state.posterior)
+        self.rows = [*self.rows[-_MEMORY:], (here, there, np.concatenate([shift.ravel(), spread.ravel()]))]
+
+    def proposal(self) -> Approximation | None:
+        """Sites extrapolated from what is kept; None where there is too little."""
+        if len(self.rows) < 3:
+            return None
+        _, ends, residuals = (np.array(part) for part in zip(*self.rows, strict=True))
+        share = np.linalg.lstsq(np.diff(residuals, axis=0).T, residuals[-1], rcond=1e-8)[0]
+        sites = ends[-1] - share @ np.diff(ends, axis=0)
+        size = sites.size // 6
+        return Approximation(sites[: 4 * size].reshape(size, 2, 2), sites[4 * size :].reshape(size, 2))
+
+
+def iterate(workspace: Workspace, start: State, max_sweeps: int, tolerance: float, damping: float) -> Run:
+    """Sweep from `start` until nothing changes: parallel steps, extrapolated once they settle into a slow decay."""
+    state, best, step, stale, history = start, start, damping, 0, _History()
+    trace = [start.change]
+    while state.change > tolerance and len(trace) <= max_sweeps:
+        history.add(state)
+        following = None
+        proposal = history.proposal() if len(trace) > _PLAIN and state.change < _SETTLED else None
+        if proposal is not None:
+            following = evaluate(workspace, proposal)
+            if following is None or following.change > _WORSE * state.change:
+                history, following = _History(), None
+        if following is None:
+            following = _advance(workspace, state, step)
+        if following is None:
+            break
+        state = following
+        trace.append(state.change)
+        stale = 0 if state.change < 0.9 * best.change else stale + 1
+        if state.change < best.change:
+            best = state
+        if stale >= _PATIENCE:
+            step, stale = max(step * _SHORTER, _SHORTEST), 0
+    return Run(best, np.array(trace), best.change <= tolerance)
+
+
+def _advance(workspace: Workspace, state: State, step: float) -> State | None:
+    """One sweep, its step halved until the posterior exists."""
+    for _ in range(_HALVINGS):
+        following = evaluate(workspace, stepped(state, step))
+        if following is not None:
+            return following
+        step *= 0.5
+    return None
