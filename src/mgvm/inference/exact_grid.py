@@ -1,0 +1,236 @@
+"""Exact inference for up to three angles: one integrated out in closed form, the others by the trapezoid rule."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from mgvm import _validation as check
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm._wrapping import wrap
+from mgvm.circle.grid_density import GridDensity
+from mgvm.inference._law import Natural, concentrations, natural
+from mgvm.inference._outer_cells import Nodes, TooManyNodesError, nodes, rule_sizes
+from mgvm.inference._outer_frame import Frame
+from mgvm.inference._outer_sums import expectations, sample_nodes
+from mgvm.inference.result import LogNormalizer, PairMoments
+
+_MOST_ANGLES = 3
+_ROWS = (1 << 14, 1 << 12, 1 << 8)  # laws of a batch integrated at a time, by the number of outer angles
+_FINE_MARGINAL = 2048  # nodes up to which a marginal's grid is finer than the rule, so that interpolation costs nothing
+
+
+@dataclass(frozen=True, eq=False)
+class GridResult:
+    """What `exact_grid` found; moments, marginals and draws are computed when asked for.
+
+    Attributes
+    ----------
+    log_normalizer : LogNormalizer
+        log Z, exact.
+    converged : bool
+        True.
+    trace : ndarray
+        Empty: nothing iterates.
+    """
+
+    log_normalizer: LogNormalizer
+    _law: Natural = field(repr=False)
+    _order: np.ndarray = field(repr=False)
+    _nodes: Nodes = field(repr=False)
+    converged: bool = True
+    trace: FloatArray = field(default_factory=lambda: np.zeros(0), repr=False)
+
+    @cached_property
+    def _expectations(self) -> tuple[ComplexArray, ComplexArray, ComplexArray]:
+        """E[z^t] (T or 2, D), E[z_i conj(z_j)] and E[z_i z_j] (D, D), with the angles in the law's own order."""
+        harmonics, difference, total = expectations(self._nodes)
+        places = np.argsort(self._order)
+        both = np.ix_(places, places)
+        return harmonics[:, places], difference[both], total[both]
+
+    @property
+    def moments(self) -> ComplexArray:
+        """E[z], shape (D,)."""
+        return self.harmonics[0]
+
+    @property
+    def harmonics(self) -> ComplexArray:
+        """E[z^t] for t = 1 … max(T, 2), shape (max(T, 2), D)."""
+        return self._expectations[0]
+
+    @cached_property
+    def pair_moments(self) -> PairMoments:
+        """E[z_i conj(z_j)] and E[z_i z_j] of all pairs i < j."""
+        _, difference, total = self._expectations
+        first, second = np.triu_indices(self._law.dimension, k=1)
+        return PairMoments(first, second, difference[first, second], total[first, second])
+
+    @cached_property
+    def marginals(self) -> GridDensity:
+        """The law of every angle, as one batch (D,)."""
+        needed = int(rule_sizes(self._law).max())
+        count = max(needed, min(8 * needed, _FINE_MARGINAL))
+        frame = self._nodes.frame
+        relative = self._nodes.weights()[0]
+        anchor = np.empty(self._order.size)
+        anchor[self._order] = frame.anchor[0]
+        whole = Frame(self._law, needed, anchor[None])
+        return GridDensity([_log_marginal(self._law, whole, d, count) - relative for d in range(anchor.size)])
+
+    def sample(self, n: int, rng: Any = None) -> FloatArray:
+        """Exact independent draws.
+
+        Parameters
+        ----------
+        n : int
+            Number of draws.
+        rng : None, int or numpy.random.Generator
+            Source of randomness.
+
+        Returns
+        -------
+        ndarray, shape (n, D)
+            Radians in [-π, π).
+        """
+        draws = sample_nodes(self._nodes, check.integer(n, "n", minimum=0), check.generator(rng))
+        out = np.empty_like(draws)
+        out[:, self._order] = draws
+        return wrap(out)
+
+
+def exact_grid(law: Any) -> GridResult:
+    """``log Z = log Σ_k exp(v(φ_k)) + log(step)``, ``v = log ∫ exp f dφ_e``: exact inference for up to three angles.
+
+    The most concentrated angle is integrated out as the GvM that it is given the others; what remains is summed by a
+    trapezoid rule whose size follows from the parameters so that its error is below rounding. Of a fine rule only the
+    nodes that carry weight are visited: the others are excluded by upper bounds of the density over whole cells.
+
+    Parameters
+    ----------
+    law : MGvM
+        A single law of one, two or three angles, of any concentration.
+
+    Returns
+    -------
+    GridResult
+        log Z, moments, pair moments, marginals and exact draws.
+
+    Raises
+    ------
+    ValueError
+        For more than three angles, or where more nodes carry weight than memory holds.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import MGvM
+    >>> from mgvm.inference.exact_grid import exact_grid
+    >>> law = MGvM(a=[0.0, 0.0], P=[[0.0, 2.0], [2.0, 0.0]])  # Z = (2π)² I₀(2)
+    >>> result = exact_grid(law)
+    >>> round(float(result.log_normalizer), 12)
+    4.499747674302
+    >>> result.sample(3, rng=0).shape
+    (3, 2)
+    """
+    parameters = _dense(natural(law))
+    single = parameters._replace(a=parameters.a[None])
+    order = _order(single)
+    found = nodes(_ordered(single, order))
+    value = float(found.frame.base[0] + found.weights()[0][0])
+    return GridResult(LogNormalizer(value, method="quadrature"), single, order, found)
+
+
+def grid_log_normalizers(law: Natural) -> FloatArray:
+    """log Z of laws a (m, D) that share b, P and Q, with D <= 3; shape (m,).
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm.inference._law import Natural
+    >>> from mgvm.inference.exact_grid import grid_log_normalizers
+    >>> zero = np.zeros((2, 2), dtype=complex)
+    >>> law = Natural(np.array([[0.0, 0.0], [1.0, 2.0]]), np.zeros((0, 2)), zero, zero)
+    >>> grid_log_normalizers(law)  # 2 log 2π; 2 log 2π + log I₀(1) + log I₀(2)
+    array([3.67575413, 4.73566203])
+    """
+    parameters = _dense(law)
+    base, relative = _in_rows(_ordered(parameters, _order(parameters)))[:2]
+    return base + relative
+
+
+def _dense(law: Natural) -> Natural:
+    """Dense writable copies of the parameters of a law of few angles."""
+    if law.dimension > _MOST_ANGLES:
+        raise ValueError(
+            f"exact_grid integrates up to {_MOST_ANGLES} angles, got D = {law.dimension}; use exact_chain for chains "
+            "and forests, annealed_log_normalizer for log Z and gibbs for draws"
+        )
+    P, Q = (part.toarray() if law.is_sparse else part for part in (law.P, law.Q))
+    return Natural(*(np.array(part, dtype=complex) for part in (law.a, law.b, P, Q)))
+
+
+def _order(law: Natural) -> np.ndarray:
+    """The angles with the most concentrated one last: it is integrated out."""
+    strength = concentrations(law)
+    inner = int(np.argmax(strength.max(axis=0) if strength.shape[0] else strength.sum(axis=0)))
+    return np.array([d for d in range(law.dimension) if d != inner] + [inner])
+
+
+def _ordered(law: Natural, order: np.ndarray) -> Natural:
+    pairs = np.ix_(order, order)
+    return Natural(law.a[:, order], law.b[:, order], law.P[pairs], law.Q[pairs])
+
+
+def _in_rows(law: Natural) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """f(anchor), log Z - f(anchor) and anchors of a batch, so many laws at a time as memory allows."""
+    rows = _ROWS[law.dimension - 1]
+    parts = [_bisected(law._replace(a=law.a[begin : begin + rows])) for begin in range(0, law.a.shape[0], rows)]
+    if not parts:
+        return np.zeros(0), np.zeros(0), np.zeros((0, law.dimension))
+    base, relative, anchor = (np.concatenate(column) for column in zip(*parts, strict=True))
+    return base, relative, anchor
+
+
+def _bisected(law: Natural) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """The same of a batch that is halved until its nodes fit."""
+    try:
+        found = nodes(law)
+    except TooManyNodesError:
+        half = law.a.shape[0] // 2
+        if half == 0:
+            raise
+        both = [_bisected(law._replace(a=part)) for part in (law.a[:half], law.a[half:])]
+        base, relative, anchor = (np.concatenate(column) for column in zip(*both, strict=True))
+        return base, relative, anchor
+    return found.frame.base, found.weights()[0], np.broadcast_to(found.frame.anchor, law.a.shape)
+
+
+def _log_marginal(law: Natural, whole: Frame, d: int, count: int) -> FloatArray:
+    """log of the integral over all angles but d of exp(f - f(anchor)), at the nodes of a grid.
+
+    Given angle d the others are an mGvM with a + P_d z_d + Q_d conj(z_d): one batch over the nodes.
+    """
+    angles = -np.pi + 2.0 * np.pi * np.arange(count) / count
+    at = np.tile(whole.anchor, (count, 1))
+    at[:, d] = angles
+    rest = np.array([j for j in range(law.dimension) if j != d], dtype=np.intp)
+    relative = np.zeros(count)
+    if rest.size:
+        z = np.exp(1j * angles)[:, None]
+        given = Natural(
+            law.a[:, rest] + z * law.P[rest, d] + np.conj(z) * law.Q[rest, d], law.b[:, rest], *_among(law, rest)
+        )
+        order = _order(given)
+        _, relative, anchor = _in_rows(_ordered(given, order))
+        at[:, rest[order]] = anchor
+    return whole.difference(at - whole.anchor) + relative
+
+
+def _among(law: Natural, angles: np.ndarray) -> tuple[ComplexArray, ComplexArray]:
+    """The couplings among some angles."""
+    pairs = np.ix_(angles, angles)
+    return law.P[pairs], law.Q[pairs]
