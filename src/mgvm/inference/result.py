@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Protocol
 
-from mgvm._validation import FloatArray
+import numpy as np
+from numpy.typing import NDArray
+
+from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.law import CircleLaw
 
 
@@ -88,7 +91,7 @@ class Result(Protocol):
 class PairMoments:
     """E[z_i conj(z_j)] and E[z_i z_j] for given pairs of angles."""
 
-    first: FloatArray  # (pairs,) indices i
-    second: FloatArray  # (pairs,) indices j
-    difference: FloatArray  # (pairs,) complex, E[z_i conj(z_j)]
-    sum: FloatArray  # (pairs,) complex, E[z_i z_j]
+    first: NDArray[np.int64]  # (pairs,) indices i
+    second: NDArray[np.int64]  # (pairs,) indices j
+    difference: ComplexArray  # (pairs,) E[z_i conj(z_j)]
+    sum: ComplexArray  # (pairs,) E[z_i z_j]

@@ -1,0 +1,81 @@
+"""Whether the couplings of a law form a forest, and an order in which it can be walked."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy import sparse
+from scipy.sparse import csgraph
+
+from mgvm.inference._law import Matrix, Natural, natural
+
+IntArray = NDArray[np.int64]
+
+
+class Forest(NamedTuple):
+    """A rooted forest over the D angles."""
+
+    order: IntArray  # (D,) angles, every parent before its children
+    parent: IntArray  # (D,) parent of each angle, -1 for a root
+
+
+def forest(law: Any) -> Forest | None:
+    """The couplings of a law as a rooted forest, or None where they have a cycle."""
+    parameters = natural(law, batch=True)
+    size = parameters.dimension
+    # A forest on D angles has at most D - 1 edges: most laws are turned away by a count.
+    if max(_stored(parameters.P), _stored(parameters.Q)) > 2 * (size - 1):
+        return None
+    first, second = edges(parameters)
+    if first.size > size - 1:
+        return None
+    found, components = _breadth_first(size, first, second)
+    return found if first.size == size - components else None
+
+
+def edges(law: Natural) -> tuple[IntArray, IntArray]:
+    """Pairs of angles i < j with a coupling that is not zero, sorted."""
+    places = np.concatenate([_upper_places(law.P), _upper_places(law.Q)])
+    return tuple(np.divmod(np.unique(places), law.dimension))  # type: ignore[return-value]
+
+
+def cycle_message(law: Natural) -> str:
+    """Why a law is no forest: how many couplings are too many, and one of them."""
+    first, second = edges(law)
+    found, components = _breadth_first(law.dimension, first, second)
+    extra = first.size - (law.dimension - components)
+    closing = (found.parent[first] != second) & (found.parent[second] != first)
+    i, j = int(first[closing][0]), int(second[closing][0])
+    return (
+        f"the couplings of the law are no forest: {first.size} couplings of {law.dimension} angles leave {extra} more "
+        f"than a forest has; the one between angles {i} and {j}, for example, closes a cycle. Use exact_grid for "
+        "D <= 3, annealed_log_normalizer for log Z, gibbs for samples and marginals"
+    )
+
+
+def _stored(matrix: Matrix) -> int:
+    """The number of entries that are not zero."""
+    return int(matrix.count_nonzero() if sparse.issparse(matrix) else np.count_nonzero(matrix))
+
+
+def _upper_places(matrix: Matrix) -> IntArray:
+    """i D + j of the entries above the diagonal that are not zero."""
+    rows, columns = matrix.nonzero()
+    above = rows < columns
+    return rows[above].astype(np.int64) * matrix.shape[0] + columns[above]
+
+
+def _breadth_first(size: int, first: IntArray, second: IntArray) -> tuple[Forest, int]:
+    """A spanning forest of the graph, and the number of its components."""
+    graph = sparse.csr_array((np.ones(first.size, dtype=np.int8), (first, second)), shape=(size, size))
+    components, label = csgraph.connected_components(graph, directed=False)
+    # One more node, tied to the first angle of every component, makes one search of all of them.
+    _, roots = np.unique(label, return_index=True)
+    rows = np.concatenate([first, np.full(roots.size, size)])
+    columns = np.concatenate([second, roots])
+    graph = sparse.csr_array((np.ones(rows.size, dtype=np.int8), (rows, columns)), shape=(size + 1, size + 1))
+    order, before = csgraph.breadth_first_order(graph, size, directed=False)
+    parent = before[:size].astype(np.int64)
+    return Forest(order[1:].astype(np.int64), np.where(parent == size, -1, parent)), int(components)
