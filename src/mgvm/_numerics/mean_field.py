@@ -56,6 +56,23 @@ def gather_fields(
                 eta[row, 1 + t] = b[t, d]
 
 
+@entry(fastmath={"contract"})
+def apply_coupling(coupling: Coupling, m: np.ndarray) -> np.ndarray:
+    """C m for m (D, 2, n)."""
+    indptr, indices, blocks = coupling
+    out = np.empty(m.shape)
+    for d in range(m.shape[0]):
+        for i in range(m.shape[2]):
+            x = y = 0.0
+            for edge in range(indptr[d], indptr[d + 1]):
+                j = indices[edge]
+                u, v = m[j, 0, i], m[j, 1, i]
+                x += blocks[edge, 0] * u + blocks[edge, 1] * v
+                y += blocks[edge, 2] * u + blocks[edge, 3] * v
+            out[d, 0, i], out[d, 1, i] = x, y
+    return out
+
+
 # m and first (D, 2, n), local (D, n), moved (n,)
 State = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
@@ -84,7 +101,7 @@ def store_moments(rows: np.ndarray, eta: np.ndarray, facts: np.ndarray, moments:
             local[d, i] = term
 
 
-@entry(fastmath={"contract"})
+@entry()
 def sparse_energies(coupling: Coupling, a: np.ndarray, m: np.ndarray, local: np.ndarray) -> np.ndarray:
     """Free energies Σ_d [a_d·m_d + ½ m_d·(C m)_d + local_d] of each column."""
     indptr, indices, blocks = coupling

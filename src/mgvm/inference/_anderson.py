@@ -27,13 +27,8 @@ class Anderson:
         self._gram = np.zeros((window, window, count))
         self._fresh = np.ones(count, dtype=bool)  # columns without a last residual
         self._last_residual = np.zeros((rows, count))
-        self._last_output = output.copy()
+        self._last_output = output
         self._slot = 0
-
-    @property
-    def last_output(self) -> FloatArray:
-        """The last output that was accepted, (rows + more, n)."""
-        return self._last_output
 
     def forget(self, columns: np.ndarray) -> None:
         """Start some columns anew."""
@@ -41,13 +36,17 @@ class Anderson:
             part[..., columns] = 0.0
         self._fresh[columns] = True
 
-    def take(self, columns: np.ndarray) -> None:
-        """Keep only some columns."""
-        for name in ("_residuals", "_outputs", "_gram", "_fresh", "_last_residual", "_last_output"):
+    def take(self, columns: np.ndarray, output: FloatArray) -> None:
+        """Keep only some columns; `output` are those of the last output."""
+        for name in ("_residuals", "_outputs", "_gram", "_fresh", "_last_residual"):
             setattr(self, name, np.ascontiguousarray(getattr(self, name)[..., columns]))
+        self._last_output = output
 
     def push(self, x: FloatArray, y: FloatArray, accepted: np.ndarray) -> None:
-        """Note that the map took x (rows, n) to y (rows + more, n); only in accepted columns."""
+        """Note that the map took x (rows, n) to y (rows + more, n), kept by reference.
+
+        In columns not accepted, y is the last output once more.
+        """
         rows, slot = x.shape[0], self._slot
         residual = y[:rows] - x
         known = accepted & ~self._fresh
@@ -58,11 +57,7 @@ class Anderson:
             self._outputs[slot][:, ~known] = 0.0
         row = _products(self._residuals, self._residuals[slot])
         self._gram[slot], self._gram[:, slot] = row, row
-        if accepted.all():
-            self._last_residual, self._last_output = residual, y.copy()
-        else:
-            self._last_residual[:, accepted] = residual[:, accepted]
-            self._last_output[:, accepted] = y[:, accepted]
+        self._last_residual, self._last_output = residual, y
         self._fresh[accepted] = False
         self._slot = (slot + 1) % self._residuals.shape[0]
 

@@ -14,9 +14,12 @@ import numpy as np
 
 from mgvm._validation import FloatArray
 from mgvm.inference._anderson import Anderson
+from mgvm.inference._mean_field_newton import newton_step
 from mgvm.inference._mean_field_sweeps import State, Sweeper
 
 _PLAIN = 4  # sweeps before acceleration
+_NEWTON = 24  # sweeps after which Newton steps take the place of Anderson's
+_EFFORT = 500
 _WINDOW = 8
 _WINDOW_LARGE = 5  # above _LARGE numbers a column, where the history fills the memory
 _LARGE = 500_000
@@ -48,9 +51,11 @@ class Ascent:
         self.sweeper, self.state, self.tolerance = sweeper, state, tolerance
         self.law, self.columns = law, np.arange(law.size)
         self.energy = np.full(law.size, -np.inf)
-        self.kept_first = np.zeros(0)
+        self.kept_pack, self.kept_first = np.zeros((0, 0)), np.zeros((0, 0))
+        self.length = np.ones(law.size)  # share of a Newton step
         self.extrapolated = np.zeros(law.size, dtype=bool)
         self.history: Anderson | None = None
+        self.effort = 10  # iterations of conjugate gradients
         self.traces: list[tuple[np.ndarray, FloatArray]] = []
         count, shape = law.size, state.a.shape
         self.out = Outcome(
@@ -70,7 +75,6 @@ class Ascent:
                 self._retire(moving, sweep)
         except KeyboardInterrupt:
             self.out.interrupted = True
-            self._go_back(self.extrapolated)
         self._write(np.arange(self.columns.size), sweep)
         self.out.trace = self._join_traces()
         return self.out
@@ -78,37 +82,47 @@ class Ascent:
     def _iterate(self, sweep: int) -> np.ndarray:
         """One sweep of all columns and, past the first few, the next extrapolation; returns which still move."""
         state, rows = self.state, 2 * self.state.a.shape[0]
-        before = state.pack[:rows].copy() if sweep > _PLAIN else state.pack
+        before = state.pack[:rows].copy() if self.history is not None else state.pack
         energy = self.sweeper.sweep(state)
         # A gain is of second order in what is left to gain in the moments: below rounding of F nothing is told apart.
         slack = _ROUNDING * (state.a.shape[0] + np.abs(energy))
         fell = self.extrapolated & ~(energy >= self.energy - slack)
-        moving = ~(state.moved <= self.tolerance**2) | fell
+        self._go_back(fell)
         self.energy = np.where(fell, self.energy, energy)
         self.traces.append((self.columns, self.energy))
-        if self.history is not None or (sweep >= _PLAIN and moving.any()):
-            self._extrapolate(before, fell)
+        moving = ~(state.moved <= self.tolerance**2) | fell
+        if sweep >= _PLAIN:
+            self._keep()
+            if moving.any():
+                self._extrapolate(before, fell, sweep)
         return moving
 
-    def _extrapolate(self, before: FloatArray, fell: np.ndarray) -> None:
+    def _keep(self) -> None:
+        """Remember where the columns are: Anderson's history refers to the array, so it is a new one."""
+        self.kept_pack, self.kept_first = self.state.pack.copy(), self.state.first.copy()
+
+    def _extrapolate(self, before: FloatArray, fell: np.ndarray, sweep: int) -> None:
         state, rows = self.state, 2 * self.state.a.shape[0]
-        if self.history is None:
+        if self.sweeper.conditional and sweep > _NEWTON:
+            self.history = None
+            self.length = np.where(fell, 0.25 * self.length, np.minimum(2.0 * self.length, 1.0))
+            # Far from the optimum a rough step is as good; each one that was taken in full allows a finer next.
+            self.effort = min(2 * self.effort if (self.length == 1.0).any() else self.effort, _EFFORT)
+            state.pack += np.where(fell, 0.0, self.length) * newton_step(self.sweeper, state, self.effort)
+            self.extrapolated = ~fell
+        elif self.history is None:
             window = min(_WINDOW if rows <= _LARGE else _WINDOW_LARGE, rows)
-            self.history = Anderson(window, rows, state.pack)
-            self.kept_first = state.first.copy()
-            return
-        self._go_back(fell)
-        self.history.push(before, state.pack, ~fell)
-        self.kept_first[...] = state.first
-        state.pack[...], self.extrapolated = self.history.next_input()
+            self.history = Anderson(window, rows, self.kept_pack)
+        else:
+            self.history.forget(fell)
+            self.history.push(before, self.kept_pack, ~fell)
+            state.pack[...], self.extrapolated = self.history.next_input()
 
     def _go_back(self, columns: np.ndarray) -> None:
         """Put columns where their last accepted sweep had left them."""
-        if self.history is None or not columns.any():
-            return
-        self.state.pack[:, columns] = self.history.last_output[:, columns]
-        self.state.first[..., columns] = self.kept_first[..., columns]
-        self.history.forget(columns)
+        if columns.any():
+            self.state.pack[:, columns] = self.kept_pack[:, columns]
+            self.state.first[..., columns] = self.kept_first[..., columns]
 
     def _retire(self, moving: np.ndarray, sweep: int) -> None:
         """Write down and take out columns that have settled or met another; in bulk, as copying costs too."""
@@ -125,17 +139,18 @@ class Ascent:
             keep = np.flatnonzero(~stop)
             self.state = self.state.take(keep)
             self.columns, self.law, self.energy = self.columns[keep], self.law[keep], self.energy[keep]
-            self.extrapolated = self.extrapolated[keep]
+            self.extrapolated, self.length = self.extrapolated[keep], self.length[keep]
+            if sweep >= _PLAIN:
+                self.kept_pack, self.kept_first = self.kept_pack[:, keep], self.kept_first[..., keep]
             if self.history is not None:
-                self.history.take(keep)
-                self.kept_first = np.ascontiguousarray(self.kept_first[..., keep])
+                self.history.take(keep, self.kept_pack)
 
     def _meeting(self) -> np.ndarray:
         """Columns that run beside a better one of the same law."""
         drop = np.zeros(self.columns.size, dtype=bool)
         # The pack may hold extrapolations: compare where the columns really are.
         rows = 2 * self.state.a.shape[0]
-        places = (self.state.pack if self.history is None else self.history.last_output)[:rows]
+        places = self.kept_pack[:rows]
         for lag in range(1, self.columns.size):
             same = np.flatnonzero(self.law[lag:] == self.law[:-lag])
             if same.size == 0:
@@ -152,10 +167,8 @@ class Ascent:
         if which.size == 0:
             return
         columns, shape = self.columns[which], self.state.a.shape
-        if self.history is None:
-            place, first = self.state.pack, self.state.first
-        else:
-            place, first = self.history.last_output, self.kept_first
+        kept = self.kept_pack.size > 0
+        place, first = (self.kept_pack, self.kept_first) if kept else (self.state.pack, self.state.first)
         m = place[: 2 * shape[0]].reshape(shape)
         self.out.m[..., columns], self.out.first[..., columns] = m[..., which], first[..., which]
         self.out.energy[columns], self.out.sweeps[columns] = self.energy[which], sweep

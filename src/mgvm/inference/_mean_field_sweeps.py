@@ -11,7 +11,14 @@ from typing import Protocol
 
 import numpy as np
 
-from mgvm._numerics.mean_field import gather_fields, greedy_colours, sparse_energies, store_moments, update_block
+from mgvm._numerics.mean_field import (
+    apply_coupling,
+    gather_fields,
+    greedy_colours,
+    sparse_energies,
+    store_moments,
+    update_block,
+)
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.inference._law import Natural, dense_coupling, sparse_coupling
 from mgvm.inference._mean_field_factors import Step, gvm_step
@@ -53,6 +60,10 @@ class State:
 class Sweeper(Protocol):
     """A law's couplings, ready to sweep."""
 
+    b: ComplexArray
+    coupling: tuple[np.ndarray, np.ndarray, np.ndarray] | None  # of a sparse law
+    conditional: bool  # whether a factor is the whole conditional, so that m responds to the field by its covariance
+
     def state(self, a: FloatArray, m: FloatArray) -> State:
         """A state with given moments."""
 
@@ -78,8 +89,9 @@ class SparseSweeper:
 
     def __init__(self, law: Natural, step: Step) -> None:
         coupling = sparse_coupling(law)
-        self._coupling = (coupling.indptr, coupling.indices, coupling.blocks)
-        self._b, self._step = harmonics(law), step
+        self.coupling = (coupling.indptr, coupling.indices, coupling.blocks)
+        self.b, self._step = harmonics(law), step
+        self.conditional = step is gvm_step
         colours = greedy_colours(coupling.indptr, coupling.indices)
         order = np.argsort(colours, kind="stable")
         self._colours = np.split(order, np.cumsum(np.bincount(colours))[:-1])
@@ -88,25 +100,21 @@ class SparseSweeper:
         return _new_state(a, m.reshape(2 * a.shape[0], -1).copy())
 
     def multiply(self, m: FloatArray) -> FloatArray:
-        # Twice the energy's gradient in a field of none: C m is what `gather_fields` adds to a = 0.
-        size, _, count = m.shape
-        eta = np.empty((size * count, 1 + self._b.shape[0]), dtype=complex)
-        gather_fields(np.arange(size), self._coupling, np.zeros(m.shape), self._b, m, eta)
-        return np.ascontiguousarray(eta[:, 0]).view(float).reshape(size, count, 2).transpose(0, 2, 1).copy()
+        return np.asarray(apply_coupling(self.coupling, m))
 
     def sweep(self, state: State) -> FloatArray:
         m, count = state.m, state.a.shape[2]
         state.moved[:] = 0.0
         parts = (m, state.first, state.local, state.moved)
         rows_at_once = max(1, _CHUNK // count)
-        buffer = np.empty((rows_at_once * count, 1 + self._b.shape[0]), dtype=complex)
+        buffer = np.empty((rows_at_once * count, 1 + self.b.shape[0]), dtype=complex)
         for colour in self._colours:
             for begin in range(0, colour.size, rows_at_once):
                 rows = colour[begin : begin + rows_at_once]
                 eta = buffer[: rows.size * count]
-                gather_fields(rows, self._coupling, state.a, self._b, m, eta)
+                gather_fields(rows, self.coupling, state.a, self.b, m, eta)
                 store_moments(rows, *self._step(eta, _first_of(state, rows, self._step)), parts)
-        return np.asarray(sparse_energies(self._coupling, state.a, m, state.local))
+        return np.asarray(sparse_energies(self.coupling, state.a, m, state.local))
 
 
 def _first_of(state: State, rows: np.ndarray, step: Step) -> ComplexArray:
@@ -125,11 +133,15 @@ class DenseSweeper:
 
     def __init__(self, law: Natural, step: Step) -> None:
         self.C = dense_coupling(law)
-        self._b, self._step = harmonics(law), step
+        self.coupling = None
+        self.b, self._step = harmonics(law), step
+        self.conditional = step is gvm_step
         self._sweeps = 0
 
     def state(self, a: FloatArray, m: FloatArray) -> State:
-        return _new_state(a, np.concatenate([m.reshape(2 * a.shape[0], -1), self.multiply(m).reshape(2 * a.shape[0], -1)]))
+        return _new_state(
+            a, np.concatenate([m.reshape(2 * a.shape[0], -1), self.multiply(m).reshape(2 * a.shape[0], -1)])
+        )
 
     def multiply(self, m: FloatArray) -> FloatArray:
         return (self.C @ m.reshape(self.C.shape[0], -1)).reshape(m.shape)
@@ -141,7 +153,7 @@ class DenseSweeper:
         if self._sweeps % _REFRESH == 0:
             state.field[...] = self.multiply(state.m)
         field = state.pack[2 * size :]
-        compiled = self._step is gvm_step and self._b.shape[0] == 1 and count <= _FEW
+        compiled = self._step is gvm_step and self.b.shape[0] == 1 and count <= _FEW
         for begin in range(0, size, _BLOCK):
             change = np.empty((min(_BLOCK, size - begin), 2, count))
             (self._compiled_block if compiled else self._block)(begin, state, change)
@@ -150,25 +162,23 @@ class DenseSweeper:
                 field[:, 0] += change.ravel() @ rows
             else:
                 field += rows.T @ change.reshape(-1, count)
-        return np.asarray(
-            np.einsum("dki,dki->i", state.m, state.a + 0.5 * state.field) + state.local.sum(axis=0)
-        )
+        return np.asarray(np.einsum("dki,dki->i", state.m, state.a + 0.5 * state.field) + state.local.sum(axis=0))
 
     def _compiled_block(self, begin: int, state: State, change: FloatArray) -> None:
         parts = (state.m, state.first, state.local, state.moved)
-        update_block(self.C, begin, (state.a, state.field, self._b[0]), parts, change)
+        update_block(self.C, begin, (state.a, state.field, self.b[0]), parts, change)
 
     def _block(self, begin: int, state: State, change: FloatArray) -> None:
         m, count = state.m, state.a.shape[2]
         parts = (m, state.first, state.local, state.moved)
-        eta = np.empty((count, 1 + self._b.shape[0]), dtype=complex)
+        eta = np.empty((count, 1 + self.b.shape[0]), dtype=complex)
         for k in range(change.shape[0]):
             d = begin + k
             pull = state.a[d] + state.field[d]
             if k:
                 pull += self.C[2 * d : 2 * d + 2, 2 * begin : 2 * d] @ change[:k].reshape(2 * k, count)
             eta[:, 0].real, eta[:, 0].imag = pull
-            eta[:, 1:] = self._b[:, d]
+            eta[:, 1:] = self.b[:, d]
             change[k] = -m[d]
             row = np.array([d])
             store_moments(row, *self._step(eta, _first_of(state, row, self._step)), parts)
