@@ -22,7 +22,7 @@ import numpy as np
 from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.gvm_frame import highest_modes, quadrant_frame
 
-_UNIFORM = 1e-16  # total concentration below which e^f is 1 to rounding
+UNIFORM = 1e-16  # total concentration below which e^f is 1 to rounding
 
 Half = tuple[float, float, float, float, float]  # see _half_hat
 Hat = tuple[bool, Half, Half]  # folded or not, left half, right half
@@ -166,7 +166,7 @@ def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: n
         work[7, i], work[8, i], work[9, i] = cos, sin, sign
     highest_modes(work, count)
     for i in range(count):
-        uniform = work[0, i] + work[1, i] + work[2, i] <= _UNIFORM
+        uniform = work[0, i] + work[1, i] + work[2, i] <= UNIFORM
         law = (work[3, i], work[2, i], work[4, i], work[5, i])
         hat = envelope(1.0, 0.0, 0.0, 1.0) if uniform else envelope(law[0], law[1], law[2], law[3])
         for j in range(out.shape[0]):

@@ -1,38 +1,33 @@
-"""Inference engines: a law on the torus in, a frozen result out."""
+"""Inference engines: a law on the torus in, a frozen result out.
+
+Engines are named like their modules, so they are imported here and not on first use: else a module would stand in the
+place of its function as soon as someone imports it.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from mgvm.inference.annealing import AnnealingResult, annealed_log_normalizer
+from mgvm.inference.exact_chain import ChainResult, exact_chain
+from mgvm.inference.exact_grid import GridResult, exact_grid
+from mgvm.inference.expectation_propagation import EPResult, expectation_propagation
+from mgvm.inference.gibbs import GibbsResult, gibbs
+from mgvm.inference.mean_field import MeanFieldResult, mean_field
+from mgvm.inference.result import ConvergenceWarning, LogNormalizer, PairMoments
 
-from mgvm._lazy import attach
-
-if TYPE_CHECKING:
-    from mgvm.inference.exact_chain import exact_chain as exact_chain
-    from mgvm.inference.exact_grid import GridResult as GridResult
-    from mgvm.inference.exact_grid import exact_grid as exact_grid
-    from mgvm.inference.expectation_propagation import EPResult as EPResult
-    from mgvm.inference.expectation_propagation import expectation_propagation as expectation_propagation
-    from mgvm.inference.mean_field import MeanFieldResult as MeanFieldResult
-    from mgvm.inference.mean_field import mean_field as mean_field
-    from mgvm.inference.gibbs import GibbsResult as GibbsResult
-    from mgvm.inference.gibbs import gibbs as gibbs
-    from mgvm.inference.result import ConvergenceWarning as ConvergenceWarning
-    from mgvm.inference.result import LogNormalizer as LogNormalizer
-
-_NAMES = {
-    "EPResult": "mgvm.inference.expectation_propagation",
-    "exact_chain": "mgvm.inference.exact_chain",
-    "GridResult": "mgvm.inference.exact_grid",
-    "exact_grid": "mgvm.inference.exact_grid",
-    "expectation_propagation": "mgvm.inference.expectation_propagation",
-    "ConvergenceWarning": "mgvm.inference.result",
-    "LogNormalizer": "mgvm.inference.result",
-    "GibbsResult": "mgvm.inference.gibbs",
-    "gibbs": "mgvm.inference.gibbs",
-    "MeanFieldResult": "mgvm.inference.mean_field",
-    "mean_field": "mgvm.inference.mean_field",
-}
-
-__all__ = list(_NAMES)
-
-__getattr__, __dir__ = attach(__name__, _NAMES)
+__all__ = [
+    "AnnealingResult",
+    "ChainResult",
+    "ConvergenceWarning",
+    "EPResult",
+    "GibbsResult",
+    "GridResult",
+    "LogNormalizer",
+    "MeanFieldResult",
+    "PairMoments",
+    "annealed_log_normalizer",
+    "exact_chain",
+    "exact_grid",
+    "expectation_propagation",
+    "gibbs",
+    "mean_field",
+]

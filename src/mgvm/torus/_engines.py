@@ -7,7 +7,12 @@ from typing import Any
 import numpy as np
 
 from mgvm._validation import FloatArray
+from mgvm.inference._forest import forest
 from mgvm.inference._law import Natural
+from mgvm.inference.annealing import annealed_log_normalizer
+from mgvm.inference.exact_chain import chain_log_normalizers, exact_chain
+from mgvm.inference.exact_grid import exact_grid, grid_log_normalizers
+from mgvm.inference.gibbs import independent_draws
 from mgvm.inference.result import LogNormalizer
 
 _GRID = 3  # angles up to which quadrature is exact and cheap
@@ -15,15 +20,13 @@ _GRID = 3  # angles up to which quadrature is exact and cheap
 
 def log_normalizer(law: Natural, method: str, rng: Any) -> LogNormalizer | FloatArray:
     """log Z by the named method, or by the first exact one that applies; an array for a batch."""
-    from mgvm.inference import annealing, exact_chain, exact_grid
-
     chosen = _choose(law) if method == "auto" else method
     batch = law.a.shape[:-1]
     rows = law._replace(a=law.a.reshape(-1, law.dimension))
     if chosen == "annealing":
-        one = [annealing.annealed_log_normalizer(rows._replace(a=a), rng=rng).log_normalizer for a in rows.a]
+        one = [annealed_log_normalizer(rows._replace(a=a), rng=rng).log_normalizer for a in rows.a]
         return np.array(one).reshape(batch) if batch else one[0]
-    exact = exact_grid.grid_log_normalizers if chosen == "grid" else exact_chain.chain_log_normalizers
+    exact = grid_log_normalizers if chosen == "grid" else chain_log_normalizers
     values = exact(rows)
     name = "quadrature" if chosen == "grid" else "messages"
     return values.reshape(batch) if batch else LogNormalizer(float(values[0]), method=name)
@@ -31,19 +34,15 @@ def log_normalizer(law: Natural, method: str, rng: Any) -> LogNormalizer | Float
 
 def sample(law: Natural, count: int, method: str, rng: np.random.Generator) -> FloatArray:
     """Draws (count, D) of one law by the named method, or by the first that applies."""
-    from mgvm.inference import exact_chain, exact_grid, gibbs
-
     chosen = _choose(law) if method == "auto" else method
     if chosen == "grid":
-        return exact_grid.exact_grid(law).sample(count, rng=rng)
+        return exact_grid(law).sample(count, rng=rng)
     if chosen == "chain":
-        return exact_chain.exact_chain(law).sample(count, rng=rng)
-    return gibbs.independent_draws(law, count, rng)
+        return exact_chain(law).sample(count, rng=rng)
+    return independent_draws(law, count, rng)
 
 
 def _choose(law: Natural) -> str:
-    from mgvm.inference._forest import forest
-
     if law.dimension <= _GRID:
         return "grid"
     return "chain" if forest(law) is not None else "annealing"

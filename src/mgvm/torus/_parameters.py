@@ -14,7 +14,7 @@ from mgvm.inference._law import Matrix, Natural, concentrations
 
 LARGEST_CONCENTRATION = 1e15
 _DENSE_BY_DEFAULT = 1000  # angles up to which absent couplings are stored as a dense matrix of zeros
-_ASYMMETRY = 1e-12  # relative to the largest entry: what may be called rounding
+_ASYMMETRY = 1e-9  # relative to the largest entry: what may be called rounding, as of an inverse
 
 
 def linear(a: ArrayLike) -> ComplexArray:

@@ -1,0 +1,196 @@
+"""How a law is swept: the kernels behind one face, chosen by the law's size, storage and order.
+
+States are arrays x (2D, chains), cosine and sine of an angle in neighbouring rows.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+import numpy as np
+
+from mgvm._numerics import gibbs as kernel
+from mgvm._numerics.gibbs_general import general_sweep
+from mgvm._numerics.gvm import gvm_sample
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.inference._law import Natural, dense_coupling, sparse_coupling
+
+_BLOCK = 64  # angles whose pull on each other is followed one by one; that of the rest is one matrix product
+
+
+def states(angles: FloatArray) -> FloatArray:
+    """States of angles (chains, D)."""
+    out = np.empty((2 * angles.shape[1], angles.shape[0]))
+    out[0::2], out[1::2] = np.cos(angles.T), np.sin(angles.T)
+    return out
+
+
+def angles(x: FloatArray) -> FloatArray:
+    """Angles (chains, D) of states, in [-π, π)."""
+    out = np.arctan2(x[1::2], x[0::2]).T
+    return np.where(out >= np.pi, -np.pi, out)
+
+
+def points(x: FloatArray) -> ComplexArray:
+    """z = e^{iφ}, shape (D, chains)."""
+    return x[0::2] + 1j * x[1::2]
+
+
+def _interleaved(a: ComplexArray) -> FloatArray:
+    return np.array(a, dtype=complex).view(np.float64)
+
+
+class Sweeps(Protocol):
+    """What engines ask of a law: sweeps of draws or mirrors, turns of blocks, and the energy of its couplings."""
+
+    law: Natural
+
+    def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """One sweep over all angles, in place, with the couplings times `scale`."""
+
+    def pull(self, x: FloatArray) -> FloatArray:
+        """C x: what the couplings add to the field of every angle."""
+
+    def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
+        """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
+
+
+class Dense:
+    """Dense couplings, order 2 at most: blocks of angles, the pull of all others by one product for all chains."""
+
+    def __init__(self, law: Natural, chains: int):
+        self.law = law
+        self.coupling = dense_coupling(law)
+        self.second = _second(law)
+        self.linear = np.repeat(_interleaved(law.a)[:, None], chains, axis=1)
+        self._work = kernel.workspace(chains)
+        self._starts = range(0, law.dimension, _BLOCK)
+        self._inside = [
+            np.ascontiguousarray(self.coupling[2 * i : 2 * (i + _BLOCK), 2 * i : 2 * (i + _BLOCK)])
+            for i in self._starts
+        ]
+
+    def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """One sweep over all angles, in place, with the couplings times `scale`."""
+        for start, inside in zip(self._starts, self._inside, strict=True):
+            rows = slice(2 * start, 2 * (start + _BLOCK))
+            outside = self.linear[rows]
+            if len(self._starts) > 1:
+                outside = outside + scale * (self.coupling[rows] @ x - inside @ x[rows])
+            scaled = inside if scale == 1.0 else scale * inside
+            kernel.sweep((outside, scaled, self.second[start : start + _BLOCK]), x[rows], mirror, rng, self._work)
+
+    def pull(self, x: FloatArray) -> FloatArray:
+        """C x: what the couplings add to the field of every angle."""
+        return self.coupling @ x
+
+    def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
+        """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
+        if len(self._starts) > 1:
+            _run(self, x, plan, rng, out)
+            return
+        kernel.run((self.linear, self.coupling, self.second), x, plan, rng, self._work, out)
+
+
+class Sparse:
+    """Sparse couplings, order 2 at most."""
+
+    def __init__(self, law: Natural, chains: int):
+        self.law = law
+        self._rows = sparse_coupling(law)
+        self._second = _second(law)
+        self._linear = _interleaved(law.a)[:, None]
+        self._work = kernel.workspace(chains)
+
+    def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """One sweep over all angles, in place, with the couplings times `scale`."""
+        indptr, indices, blocks = self._rows
+        scaled = blocks if scale == 1.0 else scale * blocks
+        kernel.sparse_sweep((self._linear, indptr, indices, scaled, self._second), x, mirror, rng, self._work)
+
+    def pull(self, x: FloatArray) -> FloatArray:
+        """C x: what the couplings add to the field of every angle."""
+        return _sparse_pull(self.law, x)
+
+    def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
+        """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
+        _run(self, x, plan, rng, out)
+
+
+class General:
+    """Any order, any storage."""
+
+    def __init__(self, law: Natural, chains: int):
+        self.law = law
+        self._rows = sparse_coupling(law)
+        self._linear = _interleaved(law.a)
+        self._harmonics = np.concatenate([np.zeros((1, law.dimension)), law.b.conj()])
+
+    def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """One sweep over all angles, in place, with the couplings times `scale`."""
+        indptr, indices, blocks = self._rows
+        scaled = blocks if scale == 1.0 else scale * blocks
+        general_sweep((self._linear, indptr, indices, scaled, self._harmonics), x, mirror, rng)
+
+    def pull(self, x: FloatArray) -> FloatArray:
+        """C x: what the couplings add to the field of every angle."""
+        return _sparse_pull(self.law, x)
+
+    def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
+        """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
+        _run(self, x, plan, rng, out)
+
+
+def _second(law: Natural) -> FloatArray:
+    """Re and Im of the second harmonics, (D, 2)."""
+    if law.order == 1:
+        return np.zeros((law.dimension, 2))
+    return np.stack([law.b[0].real, law.b[0].imag], axis=1)
+
+
+def _sparse_pull(law: Natural, x: FloatArray) -> FloatArray:
+    z = points(x)
+    pull = law.P @ z + law.Q @ z.conj()
+    out = np.empty_like(x)
+    out[0::2], out[1::2] = pull.real, pull.imag
+    return out
+
+
+def _run(sweeps: Sweeps, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
+    thin, mirrors, rotation, _ = plan
+    for kept in out:
+        for _ in range(thin):
+            for mirror in (False, *(True,) * mirrors):
+                sweeps.sweep(x, mirror, rng)
+            if rotation:
+                rotate(sweeps, x, rng)
+        kept[:] = angles(x)
+
+
+def rotate(sweeps: Sweeps, x: FloatArray, rng: np.random.Generator, block: np.ndarray | None = None) -> None:
+    """Turn all angles, or those of a block, by one exactly drawn angle in every chain, in place.
+
+    With h the field from outside the block the turn δ is a GvM of order max(T, 2): conj(η₁) = Σ conj(h_d) z_d,
+    conj(η₂) = Σ conj(b_2,d) z_d² + ½ z^T conj(Q) z, conj(η_t) = Σ conj(b_t,d) z_d^t.
+    """
+    law = sweeps.law
+    z, field, Q = points(x), law.a[:, None], law.Q
+    places = np.arange(law.dimension) if block is None else block
+    if block is not None:
+        z, Q = z[block], Q[block][:, block]
+        inside = law.P[block][:, block] @ z + Q @ z.conj()
+        field = law.a[block, None] + points(sweeps.pull(x))[block] - inside
+    eta = np.zeros((x.shape[1], max(law.order, 2)), dtype=complex)
+    eta[:, 0] = (field * z.conj()).sum(axis=0)
+    for t in range(2, law.order + 1):
+        eta[:, t - 1] = law.b[t - 2, places] @ z.conj() ** t
+    eta[:, 1] += 0.5 * ((Q @ z.conj()) * z.conj()).sum(axis=0)
+    turn = z * np.exp(1j * gvm_sample(eta, 1, rng)[0])
+    x[2 * places], x[2 * places + 1] = turn.real, turn.imag
+
+
+def sweeps(law: Natural, chains: int) -> Dense | Sparse | General:
+    """The kernel that suits a law: small sparse laws are as well treated as dense ones."""
+    if law.order > 2:
+        return General(law, chains)
+    return Sparse(law, chains) if law.is_sparse and law.dimension > _BLOCK else Dense(law, chains)

@@ -1,0 +1,251 @@
+"""Gibbs sampling of laws on the torus, over-relaxed and with turns of all angles at once."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.circle.grid_density import GridDensity
+from mgvm.inference import _gibbs_marginals, diagnostics
+from mgvm.inference._law import Natural, TorusLaw, natural
+from mgvm.inference._progress import Progress, reporter
+from mgvm.inference._sweeps import Sweeps, rotate, states, sweeps
+from mgvm.inference.result import ConvergenceWarning, LogNormalizer
+
+_AGREE = 1.05  # split R-hat up to which chains are said to agree
+_CALL = 0.1  # seconds of compiled work between two looks at the clock and at Ctrl-C
+_MIRRORS = 4
+_RAMP = 0.5  # share of the burn-in in which the couplings grow from zero to one
+
+
+@dataclass(frozen=True)
+class GibbsResult:
+    """Draws of every chain.
+
+    Attributes
+    ----------
+    samples : ndarray of float, shape (chains, draws, D)
+        Angles in [-π, π).
+    converged : bool
+        Whether all draws asked for were made and the chains agree (split R-hat of every angle at most 1.05).
+    """
+
+    samples: FloatArray
+    converged: bool
+    _law: Natural = field(repr=False)
+    log_normalizer: LogNormalizer | None = None
+
+    @cached_property
+    def r_hat(self) -> FloatArray:
+        """Split R-hat of every angle, the larger of its cosine's and sine's."""
+        return diagnostics.r_hat(self.samples)
+
+    @cached_property
+    def effective_sample_size(self) -> FloatArray:
+        """Effective sample size of every angle over all chains, the smaller of its cosine's and sine's."""
+        return diagnostics.effective_sample_size(self.samples)
+
+    @cached_property
+    def trace(self) -> FloatArray:
+        """Log density without the normaliser of every draw, shape (chains, draws)."""
+        return _gibbs_marginals.log_densities(self._law, self.samples)
+
+    @cached_property
+    def marginals(self) -> GridDensity:
+        """The law of every angle: the mean of its conditional laws given the others, over draws spread along the run."""
+        return _gibbs_marginals.marginals(self._law, self.samples)
+
+    def moment(self, k: int) -> np.ndarray:
+        """E[e^{ikφ}] of every angle, from the draws."""
+        return np.exp(1j * check.integer(k, "k") * self.samples).mean(axis=(0, 1))
+
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ data with variables angle, cos and sin; read R-hat and effective sizes off cos and sin."""
+        try:
+            import arviz
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError('ArviZ is not installed; to_arviz needs: pip install "mgvm[arviz]"') from None
+        values = {"angle": self.samples, "cos": np.cos(self.samples), "sin": np.sin(self.samples)}
+        try:
+            return arviz.from_dict(posterior=values)
+        except TypeError:  # ArviZ 1.0 and later
+            return arviz.from_dict({"posterior": values})
+
+
+def gibbs(
+    law: TorusLaw,
+    n_samples: int = 1000,
+    n_chains: int = 4,
+    *,
+    burn_in: int | None = None,
+    thin: int = 1,
+    over_relaxation: int = _MIRRORS,
+    rotation: bool = True,
+    blocks: Sequence[ArrayLike] = (),
+    start: ArrayLike | None = None,
+    rng: Any = None,
+    progress: Progress = False,
+) -> GibbsResult:
+    """Draw each angle from p(φ_d | all others), a GvM with η₁ = a_d + (Pz)_d + (Q conj(z))_d, exactly, in turn.
+
+    A round is a sweep of exact draws, `over_relaxation` sweeps that mirror every angle at the axis of its field
+    (cheap, and they carry the chain along narrow ridges), and a turn of all angles at once by an exactly drawn angle,
+    which also takes it from a mode to its mirror image at φ + π.
+
+    Parameters
+    ----------
+    law : MGvM
+        A single law; couplings dense or sparse, any order.
+    n_samples : int
+        Draws kept of each chain.
+    n_chains : int
+        Chains, all run at once.
+    burn_in : int, optional
+        Rounds before the first draw, half of them with growing couplings; max(100, n_samples / 4) by default.
+    thin : int
+        Rounds a draw.
+    over_relaxation : int
+        Sweeps of mirrors a round; 0 is plain Gibbs sampling.
+    rotation : bool
+        Whether to turn all angles at once.
+    blocks : sequence of arrays of int
+        Groups of strongly coupled angles that are also turned as one, each once a round.
+    start : array_like, shape (n_chains, D) or (D,), optional
+        First angles. With a start the couplings do not grow during the burn-in.
+    rng : None, seed or Generator
+        Source of randomness.
+    progress : bool or callable
+        True prints lines on standard error once the run takes long; a callable gets (rounds done, rounds in all).
+
+    Returns
+    -------
+    GibbsResult
+        Stopped with Ctrl-C, it holds the draws made so far, with a warning.
+
+    Examples
+    --------
+    >>> from mgvm import MGvM
+    >>> from mgvm.inference import gibbs
+    >>> law = MGvM(a=[2.0, 0.0, 0.0], P=[[0, 3, 0], [3, 0, 3], [0, 3, 0]])
+    >>> result = gibbs(law, n_samples=2000, rng=0)
+    >>> result.samples.shape, result.converged
+    ((4, 2000, 3), True)
+    """
+    parameters = natural(law)
+    draws, chains = check.integer(n_samples, "n_samples", minimum=1), check.integer(n_chains, "n_chains", minimum=1)
+    warm = max(100, draws // 4) if burn_in is None else check.integer(burn_in, "burn_in", minimum=0)
+    plan = (
+        check.integer(thin, "thin", minimum=1),
+        check.integer(over_relaxation, "over_relaxation", minimum=0),
+        bool(rotation),
+        _couples_sums(parameters),
+    )
+    groups = [_block(group, parameters.dimension) for group in blocks]
+    source, kernel = check.generator(rng), sweeps(parameters, chains)
+    x = _first_states(parameters, start, chains, source)
+    report = reporter(progress, "gibbs")
+    total = warm + draws * plan[0]
+    samples = np.empty((draws, chains, parameters.dimension))
+    done = -warm
+    try:
+        for done in _burn_in(kernel, x, (warm, plan, start is None), source):
+            report(done, total)
+        done = 0
+        for done in _draw(kernel, x, plan, groups, source, samples):
+            report(warm + done * plan[0], total)
+    except KeyboardInterrupt:
+        if done <= 0:
+            raise
+        warnings.warn(
+            f"gibbs was stopped after {done} of {draws} draws; these are kept", ConvergenceWarning, stacklevel=2
+        )
+    return _result(parameters, np.ascontiguousarray(samples[: max(done, 0)].swapaxes(0, 1)), done == draws)
+
+
+def _result(law: Natural, samples: FloatArray, complete: bool) -> GibbsResult:
+    """The result, with a warning where chains do not agree."""
+    if samples.shape[1] < 4:
+        return GibbsResult(samples, False, law)
+    worst = diagnostics.r_hat(samples)
+    place = int(np.argmax(worst))
+    agree = bool(worst[place] <= _AGREE)
+    if not agree and complete:
+        warnings.warn(
+            f"the chains do not agree: split R-hat is {worst[place]:.3g} for angle {place} (at most {_AGREE} is good). "
+            "Draw more (n_samples, burn_in, thin), raise over_relaxation, or name strongly coupled angles in blocks; "
+            "where the law has separate modes, trust none of them alone and compare with exact_grid or exact_chain",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return GibbsResult(samples, agree and complete, law)
+
+
+def _couples_sums(law: Natural) -> bool:
+    return bool(law.Q.nnz if law.is_sparse else law.Q.any())
+
+
+def _block(group: ArrayLike, dimension: int) -> np.ndarray:
+    """Indices of a block, checked."""
+    indices = np.asarray(group)
+    if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
+        raise ValueError(f"a block must be a list of indices of angles, got {group!r}")
+    if indices.min() < 0 or indices.max() >= dimension or len(set(indices.tolist())) < indices.size:
+        raise ValueError(f"a block must name different angles between 0 and {dimension - 1}, got {indices.tolist()}")
+    return indices.astype(np.int64)
+
+
+def _first_states(law: Natural, start: ArrayLike | None, chains: int, rng: np.random.Generator) -> FloatArray:
+    if start is None:
+        return states(rng.uniform(-np.pi, np.pi, (chains, law.dimension)))
+    first = check.angles(start, "start")
+    if first.shape not in ((law.dimension,), (chains, law.dimension)):
+        raise ValueError(
+            f"start must have shape ({law.dimension},) or ({chains}, {law.dimension}), as there are {law.dimension} "
+            f"angles and {chains} chains, got {first.shape}"
+        )
+    return states(np.broadcast_to(first, (chains, law.dimension)))
+
+
+def _burn_in(kernel: Sweeps, x: FloatArray, plan: Any, rng: np.random.Generator) -> Any:
+    """Rounds that are not kept; couplings that grow let chains settle without kinks frozen in."""
+    rounds, (_, mirrors, rotation, _), ramp = plan
+    for done in range(rounds):
+        scale = min(1.0, (done + 1) / (_RAMP * rounds)) if ramp else 1.0
+        for mirror in (False, *(True,) * mirrors):
+            kernel.sweep(x, mirror, rng, scale)
+        if rotation and scale == 1.0:
+            rotate(kernel, x, rng)
+        yield done + 1
+
+
+def _draw(
+    kernel: Sweeps, x: FloatArray, plan: Any, groups: list[np.ndarray], rng: np.random.Generator, out: FloatArray
+) -> Any:
+    """Fill `out` in steps that take a moment each; yields the number of draws made."""
+    done, step = 0, 1
+    while done < len(out):
+        begin = time.perf_counter()
+        kernel.run(x, plan, rng, out[done : done + step])
+        for group in groups:
+            rotate(kernel, x, rng, group)
+        done = min(done + step, len(out))
+        if not groups:
+            step = max(1, min(2 * step, int(step * _CALL / max(time.perf_counter() - begin, 1e-6))))
+        yield done
+
+
+def independent_draws(law: Natural, count: int, rng: np.random.Generator) -> FloatArray:
+    """Nearly independent draws (count, D): many chains, thinned."""
+    chains = max(1, min(count, 64))
+    draws = -(-count // chains)
+    result = gibbs(law, draws, chains, burn_in=200, thin=5, rng=rng)
+    return result.samples.reshape(-1, law.dimension)[:count]
