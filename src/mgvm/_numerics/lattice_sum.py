@@ -18,16 +18,19 @@ from mgvm._validation import FloatArray
 # Spacing 2π/σ at σ = 1.5, where three images and five harmonics are both exact to rounding.
 ROW_CROSSOVER = 2.0 * math.pi / 1.5
 _HARMONICS = 5
+_NOTHING = -40.0  # exponent of an image that adds nothing to 1; those further have less
 _ROOT_TURN = math.sqrt(2.0 * math.pi)
 
 
 @inner()
-def _image_row(offset: float, spacing: float) -> float:
+def _image_row(offset: float, spacing: float, square: float) -> float:
     """Σ_k e^{-((|t| - kr)² - t²)/2}: the images 0, 1, -1, 2 of an offset |t| <= r/2, relative to the nearest."""
-    twice = 2.0 * abs(offset)
-    first = math.exp(-0.5 * spacing * (spacing - twice))
-    back = math.exp(-0.5 * spacing * (spacing + twice))
-    return 1.0 + first + back + math.exp(-spacing * (2.0 * spacing - twice))
+    exponent = -0.5 * spacing * (spacing - 2.0 * abs(offset))
+    if exponent < _NOTHING:
+        return 1.0
+    # The images -1 and 2 weigh e^{-r²} over and times the first, and the first: one exponential serves all.
+    first = math.exp(exponent)
+    return 1.0 + first + square / first + first * first * square
 
 
 @inner()
@@ -36,8 +39,8 @@ def _harmonic_row(offset: float, spacing: float, weights: FloatArray) -> float:
     cos = math.cos(2.0 * math.pi * offset / spacing)
     last = 0.0
     before = 0.0
-    for back in range(weights.shape[0]):
-        last, before = weights[weights.shape[0] - 1 - back] + 2.0 * cos * last - before, last
+    for back in range(_HARMONICS):
+        last, before = weights[_HARMONICS - 1 - back] + 2.0 * cos * last - before, last
     return _ROOT_TURN / spacing * (1.0 + cos * last - before)
 
 
@@ -51,12 +54,11 @@ def _shift(y: FloatArray, basis: FloatArray, turns: FloatArray, level: int) -> f
 
 
 @inner()
-def _row(start: float, spacing: float, weights: FloatArray) -> tuple[float, float]:
-    """Squared distance that a row adds, and the sum of its terms relative to that distance."""
-    offset = start - spacing * np.rint(start / spacing)
+def _row(offset: float, spacing: float, weights: FloatArray) -> float:
+    """The sum of the terms of a row: relative to the nearest where it sums images, as it is where it sums harmonics."""
     if spacing >= ROW_CROSSOVER:
-        return offset * offset, _image_row(offset, spacing)
-    return 0.0, _harmonic_row(offset, spacing, weights)
+        return _image_row(offset, spacing, weights[_HARMONICS])
+    return _harmonic_row(offset, spacing, weights)
 
 
 @inner()
@@ -84,8 +86,11 @@ def _walk(
         if descend:
             start[level] = _shift(y, basis, turns, level)
             if level == flat:
-                extra, weight = _row(start[level], basis[level, level], weights)
-                total, nearest = _added(total, nearest, distance[level + 1] + extra, weight)
+                spacing = basis[level, level]
+                offset = start[level] - spacing * np.rint(start[level] / spacing)
+                reached = distance[level + 1] + (offset * offset if spacing >= ROW_CROSSOVER else 0.0)
+                if not reached - nearest > budget:
+                    total, nearest = _added(total, nearest, reached, _row(offset, spacing, weights))
                 rows += 1
                 if rows > limit:
                     return np.nan, rows
@@ -117,7 +122,9 @@ def lattice_log_sums(
     out = np.empty(count)
     rows = np.empty(count, np.int64)
     work = np.zeros((4, size + 1))
-    weights = np.empty(_HARMONICS)
+    # What rows share: the weights of the harmonics, then e^{-r²} for the images.
+    weights = np.empty(_HARMONICS + 1)
+    weights[_HARMONICS] = math.exp(-(basis[flat, flat] ** 2))
     for order in range(_HARMONICS):
         weights[order] = 2.0 * math.exp(-0.5 * (2.0 * math.pi * (order + 1) / basis[flat, flat]) ** 2)
     for point in range(count):

@@ -27,10 +27,13 @@ class Lattice(NamedTuple):
         """The diagonal of R: distances between neighbouring layers of points."""
         return np.diagonal(self.basis)
 
-    def reduced(self, coordinates: FloatArray) -> FloatArray:
-        """R w, with w the coordinates (..., D) in the short basis less their nearest integers."""
+    def boxed(self, coordinates: FloatArray) -> FloatArray:
+        """Coordinates w (..., D) in the short basis less integers, so that R w lies in the box |y_i| <= r_i / 2."""
         short = coordinates @ self.inverse.T
-        return (short - np.rint(short)) @ self.basis.T
+        for level in range(len(self.basis) - 1, -1, -1):
+            height = short[..., level:] @ self.basis[level, level:]
+            short[..., level] -= np.rint(height / self.basis[level, level])
+        return short
 
 
 def reduce(matrix: FloatArray) -> Lattice:
@@ -100,21 +103,32 @@ def _theta_at_zero(a: FloatArray) -> FloatArray:
         return 1.0 + np.minimum(np.sqrt(2.0 * np.pi / a), 2.0 * np.exp(-0.5 * a) / -np.expm1(-1.5 * a))
 
 
-def ball(basis: FloatArray, radius: float, limit: int) -> FloatArray | None:
-    """All integer vectors m (n, D) with |R m| <= radius, R upper triangular; None beyond the limit of them."""
+def ball(basis: FloatArray, budget: float, limit: int, box: FloatArray | float = 0.0) -> FloatArray | None:
+    """All integer vectors m (n, D) with |y + Rm|² <= |y|² + budget for some |y_i| <= b_i; None beyond the limit.
+
+    R is upper triangular. With v = Rm, the least of |y + v|² - |y|² over the box is Σ_i v_i² - 2 b_i |v_i|: a sum over
+    coordinates, each at least -b_i², that a search from the last coordinate to the first can cut off.
+    """
     size = len(basis)
-    turns, square = np.zeros((1, size)), np.zeros(1)
+    half = np.broadcast_to(box, (size,))
+    turns, excess = np.zeros((1, size)), np.zeros(1)
     for level in range(size - 1, -1, -1):
-        start = turns[:, level + 1 :] @ basis[level, level + 1 :]
-        reach = np.sqrt(np.maximum(radius**2 * (1.0 + 1e-12) - square, 0.0))
-        lowest = np.ceil((-reach - start) / basis[level, level])
-        count = np.maximum(np.floor((reach - start) / basis[level, level]) - lowest + 1.0, 0.0)
-        if count.sum() > limit:
+        start, spacing = turns[:, level + 1 :] @ basis[level, level + 1 :], basis[level, level]
+        left = budget * (1.0 + 1e-12) - excess + (half[:level] ** 2).sum()
+        reach = half[level] + np.sqrt(np.maximum(left + half[level] ** 2, 0.0))
+        lowest = np.ceil((-reach - start) / spacing)
+        count = np.maximum(np.floor((reach - start) / spacing) - lowest + 1.0, 0.0)
+        # Around a box the range of a coordinate has a hole, which is cut out below.
+        if count.sum() > (4 if half.any() else 1) * limit:
             return None
         count = count.astype(int)
         row = np.repeat(np.arange(len(turns)), count)
-        step = np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
         turns = turns[row]
-        turns[:, level] = lowest[row] + step
-        square = square[row] + (start[row] + basis[level, level] * turns[:, level]) ** 2
+        turns[:, level] = lowest[row] + np.arange(len(row)) - np.repeat(np.cumsum(count) - count, count)
+        value = start[row] + spacing * turns[:, level]
+        added = value**2 - 2.0 * half[level] * np.abs(value)
+        kept = added <= left[row]
+        turns, excess = turns[kept], (excess[row] + added)[kept]
+        if len(turns) > limit:
+            return None
     return turns

@@ -23,7 +23,7 @@ ERROR = 1e-14  # what truncation may leave out, relative to the density
 MOST_TERMS = 2_000_000
 _MOST_WORK = 20_000_000_000  # terms times points: minutes
 _NO_LIMIT = 1 << 62
-_MOST_HARMONICS = 500_000  # vectors held in memory
+_MOST_HARMONICS = 200_000  # vectors held in memory
 _CELLS = 1 << 21  # of the table of cosines held at once
 _LOG_TURN = np.log(2.0 * np.pi)
 # Rows this close sum to their integral √(2π)/r up to the relative 2e^{-2π²/r²}.
@@ -60,7 +60,9 @@ class Images(NamedTuple):
         """Log density at offsets from the mean."""
         if self.flat == offsets.shape[-1]:
             return np.full(len(offsets), self.log_scale)
-        points = self.lattice.reduced(offsets / (2.0 * np.pi))
+        # Whole turns off, so that the walk starts near its end: it finds the rest of the way itself.
+        short = offsets @ (self.lattice.inverse.T / (2.0 * np.pi))
+        points = (short - np.rint(short)) @ self.lattice.basis.T
         sums, _ = lattice_log_sums(points, self.lattice.basis, self.flat, self.budget, _NO_LIMIT)
         return self.log_scale + sums
 
@@ -143,7 +145,7 @@ def _harmonics(cov: FloatArray) -> Harmonics | None:
     if 2.0 * np.exp(-0.5 * (lattice.basis**2).sum(axis=0).min()) > 0.5:
         return None
     budget, bound = _lattice.tail(lattice.spacings, 0.5 * ERROR, centred=True)
-    inside = _lattice.ball(lattice.basis, np.sqrt(budget), _MOST_HARMONICS)
+    inside = _lattice.ball(lattice.basis, budget, _MOST_HARMONICS)
     if inside is None:
         return None
     # One of each pair ±n: those whose first number other than 0 is positive.

@@ -137,18 +137,14 @@ def images(offsets: FloatArray, cov: FloatArray) -> tuple[FloatArray, FloatArray
     """The images d + 2πk of offsets (..., D) that hold all but 1e-30 of the mass of N(0, cov): log weights, images."""
     lattice, _ = whitened_lattice(cov)
     spacings = lattice.spacings
-    # Offsets in the short basis lie in a box of half the spacings: a ball around 0 that holds all balls around them.
-    radius = np.sqrt(_lattice.tail(spacings, _LEFT_OUT).budget + 0.25 * (spacings**2).sum())
-    radius += 0.5 * np.sqrt((np.abs(lattice.basis).sum(axis=1) ** 2).sum())
-    turns = _lattice.ball(lattice.basis, float(radius), _MOST_COMPONENTS)
+    turns = _lattice.ball(lattice.basis, _lattice.tail(spacings, _LEFT_OUT).budget, _MOST_COMPONENTS, 0.5 * spacings)
     if turns is None:
         widest = float(np.sqrt(np.diagonal(cov).max()))
         raise ValueError(
             f"more than {_MOST_COMPONENTS:,} images of the {len(cov)} given angles matter, their standard deviations "
             f"reach {widest:.3g}; give fewer angles, or take logpdf on a grid of the others"
         )
-    short = offsets @ lattice.inverse.T / (2.0 * np.pi)
-    short = (short - np.rint(short))[..., None, :] + turns
+    short = lattice.boxed(offsets / (2.0 * np.pi))[..., None, :] + turns
     square = ((short @ lattice.basis.T) ** 2).sum(axis=-1)
     logs = -0.5 * (square - square.min(axis=-1, keepdims=True))
     kept = (logs > np.log(_LEFT_OUT)).reshape(-1, len(turns)).any(axis=0)

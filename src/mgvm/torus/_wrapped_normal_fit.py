@@ -27,7 +27,10 @@ _LEAST = 1e-300
 _UNRESOLVED = 1e-16  # squared resultant below which moments say nothing: a variance of 37, uniform to eight digits
 _ROUNDING = 1e-12  # smallest eigenvalue of a correlation matrix
 _START = 1e-3  # smallest eigenvalue of the correlations that the likelihood starts from
-_COLLAPSED = 1e-5  # shrinking of a spread at which the likelihood is taken to be unbounded
+_COLLAPSED = 1e-11  # eigenvalue of the fitted correlations below which the likelihood is taken to be unbounded
+_CLIMBS = 8
+_FLAT = 1e-3
+_TOO_MUCH = 1e6  # loss of a law with too many images to evaluate
 
 
 class Evidence(NamedTuple):
@@ -49,8 +52,7 @@ def fit(angles: FloatArray, weights: FloatArray) -> tuple[FloatArray, FloatArray
     if len(mean) > _LIKELIHOOD_UP_TO:
         return mean, positive_definite(cov, _ROUNDING, warn=True)
     start = positive_definite(cov, _START, warn=False)
-    turns = _turns(start)[1]
-    if turns is None or len(turns) * len(offsets) > _MOST_WORK:
+    if _turns(start, len(offsets))[1] is None:
         return mean, positive_definite(cov, _ROUNDING, warn=True)
     shift, cov = maximum_likelihood(offsets, share, start)
     return np.asarray(wrap(mean + shift)), cov
@@ -114,7 +116,24 @@ def positive_definite(cov: FloatArray, least: float, warn: bool) -> FloatArray:
 
 
 def maximum_likelihood(offsets: FloatArray, share: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Climb from N(0, start): shift of the mean and covariance."""
+    """Climb from N(0, start), again from where a climb in the units of its start got stuck: mean and covariance."""
+    shift, cov = np.zeros(len(start)), start
+    for _ in range(_CLIMBS):
+        step, cov, slope = _climb(np.asarray(wrap(offsets - shift)), share, cov)
+        shift = shift + step
+        spread = np.sqrt(np.diagonal(cov))
+        if np.linalg.eigvalsh(cov / np.outer(spread, spread))[0] <= _COLLAPSED:
+            raise ValueError(
+                "the likelihood grows without bound: the observations lie on a line or plane of the torus; drop an "
+                "angle that the others determine, or give more observations"
+            )
+        if slope <= _FLAT:
+            break
+    return shift, cov
+
+
+def _climb(offsets: FloatArray, share: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatArray, float]:
+    """Shift of the mean, covariance, and the largest slope that is left."""
     size, root = len(start), np.linalg.cholesky(start)
     below, diagonal = np.tril_indices(size, -1), np.diag_indices(size)
 
@@ -129,42 +148,36 @@ def maximum_likelihood(offsets: FloatArray, share: FloatArray, start: FloatArray
         factor = root @ inner
         evidence = evaluate(np.asarray(wrap(offsets - shift)), share, factor @ factor.T)
         if evidence is None:
-            return np.inf, np.zeros_like(vector)
+            return _TOO_MUCH, np.zeros_like(vector)
         precision = np.linalg.inv(factor @ factor.T)
         slope = root.T @ (precision @ evidence.second @ precision - precision) @ factor
         gradient = [root.T @ precision @ evidence.first, slope[diagonal] * inner[diagonal], slope[below]]
         return -evidence.log_likelihood, -np.concatenate(gradient)
 
     widest = np.log(6.5 / np.sqrt(np.diagonal(start)))
-    bounds = [(None, None)] * size + [(np.log(_COLLAPSED), max(top, 0.1)) for top in widest]
+    bounds = [(None, None)] * size + [(-10.0, max(top, 0.1)) for top in widest]
     bounds += [(None, None)] * len(below[0])
     origin = np.zeros(2 * size + len(below[0]))
     found = minimize(loss, origin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-8})
     shift, inner = unpack(found.x)
-    if inner[diagonal].min() <= 2.0 * _COLLAPSED:
-        raise ValueError(
-            "the likelihood grows without bound: the observations lie on a line or plane of the torus; drop an angle "
-            "that the others determine, or give more observations"
-        )
     factor = root @ inner
-    return shift, factor @ factor.T
+    return shift, factor @ factor.T, float(np.abs(found.jac[2 * size :]).max(initial=0.0))
 
 
-def _turns(cov: FloatArray) -> tuple[_lattice.Lattice, FloatArray | None]:
-    """The lattice, and integer vectors whose images can matter to a point of its box."""
+def _turns(cov: FloatArray, count: int) -> tuple[_lattice.Lattice, FloatArray | None]:
+    """The lattice, and integer vectors whose images can matter to one of `count` points; None for too much work."""
     lattice, _ = whitened_lattice(cov)
     spacings = lattice.spacings
-    radius = np.sqrt(_lattice.tail(spacings, _TAIL).budget + 0.25 * (spacings**2).sum())
-    radius += 0.5 * np.sqrt((np.abs(lattice.basis).sum(axis=1) ** 2).sum())
-    return lattice, _lattice.ball(lattice.basis, float(radius), _MOST_WORK)
+    budget = _lattice.tail(spacings, _TAIL).budget
+    return lattice, _lattice.ball(lattice.basis, budget, _MOST_WORK // count, 0.5 * spacings)
 
 
 def evaluate(offsets: FloatArray, share: FloatArray, cov: FloatArray) -> Evidence | None:
     """Likelihood and moments of the images; None where there are too many."""
-    lattice, turns = _turns(cov)
+    lattice, turns = _turns(cov, len(offsets))
     if turns is None:
         return None
-    points, shifts = lattice.reduced(offsets / (2.0 * np.pi)), turns @ lattice.basis.T
+    points, shifts = lattice.boxed(offsets / (2.0 * np.pi)) @ lattice.basis.T, turns @ lattice.basis.T
     log_likelihood, mass, size = 0.0, np.zeros(len(turns)), len(cov)
     first, second = np.zeros(size), np.zeros((size, size))
     block = max(1, _CELLS // len(turns))

@@ -1,0 +1,498 @@
+"""MultivariateWrappedNormal against cubes of images and harmonics, grids, samples, and its symmetries."""
+
+import warnings
+
+import hypothesis.strategies as st
+import numpy as np
+import pytest
+import scipy.stats
+from hypothesis import given, settings
+from naive import multivariate_wrapped_normal as naive
+from numpy.testing import assert_allclose, assert_array_equal
+
+from mgvm import MultivariateWrappedNormal, WrappedNormal
+from mgvm._validation import DegreesWarning
+from mgvm.circle import CircleLaw, _panels
+from mgvm.inference.result import ConvergenceWarning
+from mgvm.torus import _lattice, _lattice_density, _wrapped_normal_fit
+
+
+def equicorrelated(size, sigma, rho):
+    return sigma**2 * ((1 - rho) * np.eye(size) + rho)
+
+
+def random_covariance(rng, size, scale):
+    root = rng.standard_normal((size, size))
+    return scale**2 * root @ root.T / size
+
+
+def points(size, count=40, seed=0):
+    return np.random.default_rng(seed).uniform(-np.pi, np.pi, (count, size))
+
+
+class TestDensity:
+    @pytest.mark.parametrize(("sigma", "reach"), [(0.02, 2), (0.5, 3), (1.0, 4), (1.5, 5), (2.5, 8), (4.0, 12)])
+    @pytest.mark.parametrize("rho", [-0.45, 0.3, 0.9])
+    @pytest.mark.parametrize("size", [2, 3])
+    def test_cube_of_images(self, size, rho, sigma, reach):
+        law = MultivariateWrappedNormal(0.7 * np.arange(size), equicorrelated(size, sigma, rho))
+        x = points(size, 12)
+        assert_allclose(law.logpdf(x), naive.by_images(x, law.mean, law.cov, reach), rtol=2e-13, atol=2e-13)
+
+    @pytest.mark.parametrize("sigma", [1.6, 2.5, 4.0, 7.0])
+    @pytest.mark.parametrize("size", [2, 3, 4])
+    def test_cube_of_harmonics(self, size, sigma):
+        law = MultivariateWrappedNormal(0.7 * np.arange(size), equicorrelated(size, sigma, 0.3))
+        x = points(size)
+        assert_allclose(law.logpdf(x), naive.by_harmonics(x, law.mean, law.cov, 6), rtol=1e-13, atol=5e-13)
+
+    @pytest.mark.parametrize("sigma", [0.3, 1.0, 2.5])
+    @pytest.mark.parametrize("rho", [0.999, -0.999])
+    def test_strong_correlation_against_forty_digits(self, rho, sigma):
+        law = MultivariateWrappedNormal([0.2, -1.0], equicorrelated(2, sigma, rho))
+        for x in [[0.5, -0.7], [2.0, 1.0], [-3.0, 0.1]]:
+            exact = float(naive.mp_logpdf(x, law.mean, law.cov, int(3 + 1.6 * sigma)))
+            assert_allclose(law.logpdf(x), exact, rtol=1e-12, atol=1e-12)
+
+    def test_both_series_agree_where_both_hold(self):
+        for size, sigma in [(2, 2.5), (3, 3.0), (4, 3.5), (5, 4.0)]:
+            cov = equicorrelated(size, sigma, 0.4)
+            images, harmonics = _lattice_density._images(cov), _lattice_density._harmonics(cov)
+            x = points(size)
+            assert_allclose(images.log_density(x), harmonics.log_density(x), rtol=1e-13, atol=1e-13)
+
+    def test_random_covariances_and_both_sides_of_each_rule(self):
+        rng = np.random.default_rng(4)
+        for scale in np.geomspace(0.3, 4.0, 25):
+            cov = random_covariance(rng, 2, scale)
+            law, x = MultivariateWrappedNormal([0.0, 0.0], cov), points(2, 10)
+            assert_allclose(law.logpdf(x), naive.by_images(x, law.mean, cov, 16), rtol=1e-12, atol=1e-12)
+
+    def test_a_wide_and_a_narrow_direction(self):
+        # A turn of one angle by 1 turns the other by 12: in the cube, images up to k = 100 matter.
+        wide = np.array([[1.0, 12.0], [12.0, 144.2]])
+        law, x = MultivariateWrappedNormal([0.0, 1.0], wide), points(2, 5)
+        assert_allclose(law.logpdf(x), naive.by_images(x, law.mean, wide, 25), rtol=1e-11, atol=1e-11)
+        assert law.truncation.terms < 30
+
+    @pytest.mark.parametrize("sigma", [1e-12, 1e-6, 1e-3, 0.1])
+    def test_tiny_spread_is_normal_even_far_out(self, sigma):
+        cov = equicorrelated(3, sigma, 0.5)
+        law = MultivariateWrappedNormal(np.zeros(3), cov)
+        x = sigma * np.array([[0.0, 0.0, 0.0], [1.0, -2.0, 0.5], [30.0, 0.0, 0.0], [17.0, 17.0, 18.0]])
+        exact = -0.5 * np.einsum("ni,ij,nj->n", x, np.linalg.inv(cov), x)
+        exact -= 0.5 * np.linalg.slogdet(2 * np.pi * cov)[1]
+        assert_allclose(law.logpdf(x), exact, rtol=1e-12)
+        assert np.isfinite(law.logpdf([3.0, -3.0, 3.1]))
+
+    def test_wide_spread_is_uniform(self):
+        for size in (2, 3, 6):
+            law = MultivariateWrappedNormal(np.zeros(size), equicorrelated(size, 40.0, 0.3))
+            assert_allclose(law.logpdf(points(size)), -size * np.log(2 * np.pi), rtol=1e-14)
+            assert law.truncation.terms == 1
+
+    @pytest.mark.parametrize("sigma", [1e-6, 0.3, 1.0, 1.5, 3.0, 9.0])
+    def test_one_angle_is_the_law_on_the_circle(self, sigma):
+        x = np.linspace(-7, 7, 41)
+        law = MultivariateWrappedNormal([1.0], [[sigma**2]])
+        assert_allclose(law.logpdf(x[:, None]), WrappedNormal(1.0, sigma).logpdf(x), rtol=1e-14)
+        plan = _lattice_density.plan(np.array([[sigma**2]]))
+        offsets = np.linspace(-3.1, 3.1, 21)[:, None]
+        alone = WrappedNormal(0.0, sigma).logpdf(offsets[:, 0])
+        assert_allclose(plan.log_density(offsets), alone, rtol=1e-13, atol=1e-14)
+
+    @pytest.mark.parametrize(("size", "nodes"), [(2, 256), (3, 64)])
+    @pytest.mark.parametrize("sigma", [0.3, 1.0, 2.0])
+    def test_integrates_to_one(self, size, nodes, sigma):
+        law = MultivariateWrappedNormal(np.ones(size), equicorrelated(size, sigma, 0.6))
+        mean_density = law.pdf(naive.grid(size, nodes)).mean()
+        assert_allclose((2 * np.pi) ** size * mean_density, 1.0, rtol=1e-12)
+
+    def test_independent_groups(self):
+        cov = np.zeros((5, 5))
+        cov[np.ix_([0, 3], [0, 3])] = equicorrelated(2, 1.0, 0.7)
+        cov[np.ix_([2, 4], [2, 4])] = equicorrelated(2, 2.0, -0.5)
+        cov[1, 1] = 0.3
+        law, x = MultivariateWrappedNormal(np.arange(5.0), cov), points(5)
+        parts = [law.marginal([0, 3]).logpdf(x[:, [0, 3]]), law.marginal([2, 4]).logpdf(x[:, [2, 4]])]
+        assert_allclose(law.logpdf(x), sum(parts) + law.marginal(1).logpdf(x[:, 1]), rtol=1e-14)
+        many = MultivariateWrappedNormal(np.zeros(200), np.diag(np.linspace(0.01, 30.0, 200)))
+        assert np.isfinite(many.logpdf(np.ones(200)))
+
+    @settings(max_examples=60, deadline=None)
+    @given(
+        seed=st.integers(0, 10**6),
+        size=st.integers(2, 4),
+        scale=st.floats(-2.0, 0.6).map(lambda e: 10.0**e),
+        turns=st.integers(-5, 5),
+    )
+    def test_periodic_rotating_and_even(self, seed, size, scale, turns):
+        rng = np.random.default_rng(seed)
+        cov = random_covariance(rng, size, scale) + 1e-2 * scale**2 * np.eye(size)
+        law = MultivariateWrappedNormal(rng.uniform(-3, 3, size), cov)
+        x, turn = rng.uniform(-3, 3, size), rng.uniform(-3, 3, size)
+        value = law.logpdf(x)
+        # Angles of a few turns are known to 1e-14, and the density of a narrow law is as steep as its precision.
+        tolerance = {"rtol": 1e-11, "atol": 1e-13 * (1 + 10 / np.linalg.eigvalsh(cov)[0])}
+        assert_allclose(law.logpdf(x + 2 * np.pi * turns * np.eye(size)[0]), value, **tolerance)
+        assert_allclose(MultivariateWrappedNormal(law.mean + turn, cov).logpdf(x + turn), value, **tolerance)
+        assert_allclose(law.logpdf(2 * law.mean - x), value, **tolerance)
+
+    def test_shapes(self):
+        law = MultivariateWrappedNormal([0.0, 1.0], equicorrelated(2, 1.0, 0.5))
+        x = points(2, 6)
+        assert law.logpdf(x[0]).shape == ()
+        assert law.logpdf(x.reshape(2, 3, 2)).shape == (2, 3)
+        assert law.logpdf(x[:0]).shape == (0,)
+        assert_allclose(law.pdf(x), np.exp(law.logpdf(x)))
+
+
+class TestTruncation:
+    @pytest.mark.parametrize("size", [2, 3])
+    @pytest.mark.parametrize("sigma", [0.5, 1.0, 2.0, 3.0])
+    def test_the_bound_bounds_what_a_short_budget_leaves_out(self, size, sigma):
+        cov = equicorrelated(size, sigma, 0.4)
+        plan, x = _lattice_density._images(cov), points(size, 200)
+        exact = plan.log_density(x)
+        spacings = plan.lattice.spacings
+        for error in (1e-2, 1e-4, 1e-8):
+            short = plan._replace(budget=_lattice.tail(spacings, error).budget)
+            assert np.abs(np.expm1(short.log_density(x) - exact)).max() <= error
+
+    def test_tail_bound_at_the_origin(self):
+        basis = np.linalg.cholesky(equicorrelated(3, 1.3, 0.5)).T
+        lattice = _lattice.reduce(basis)
+        budget, bound = _lattice.tail(lattice.spacings, 1e-6, centred=True)
+        squares = ((_lattice.ball(lattice.basis, 144.0, 10**6) @ lattice.basis.T) ** 2).sum(axis=1)
+        assert 0 < np.exp(-0.5 * squares[squares > budget]).sum() <= bound
+
+    def test_reduced_basis_spans_the_same_lattice(self):
+        rng = np.random.default_rng(1)
+        for size in (2, 3, 6, 10):
+            matrix = rng.standard_normal((size, size)) @ np.diag(np.geomspace(1e-3, 1e3, size))
+            lattice = _lattice.reduce(matrix)
+            assert_array_equal(lattice.change @ lattice.inverse, np.eye(size))
+            assert abs(abs(np.linalg.det(lattice.change)) - 1) < 1e-6
+            short = matrix @ lattice.change
+            assert_allclose(
+                lattice.basis.T @ lattice.basis, short.T @ short, rtol=1e-8, atol=1e-8 * np.abs(short).max()
+            )
+            spacings = lattice.spacings
+            assert (spacings > 0).all()
+            assert (spacings[1:] >= 0.85 * spacings[:-1]).all()
+
+    def test_ball_holds_every_point(self):
+        basis = np.array([[1.0, 0.4, -0.3], [0.0, 1.3, 0.6], [0.0, 0.0, 0.8]])
+        cube = naive._cube(3, 9)
+        inside = cube[((cube @ basis.T) ** 2).sum(axis=1) <= 9.0]
+        found = _lattice.ball(basis, 9.0, 1000)
+        assert_array_equal(np.unique(found, axis=0), np.unique(inside, axis=0))
+        assert len(found) == len(inside)
+        assert _lattice.ball(basis, 9.0, len(inside) - 1) is None
+
+    def test_stated(self):
+        law = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.5))
+        assert law.truncation.relative_error_bound <= 1e-13
+        wider = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 2.0, 0.5))
+        assert 1 <= law.truncation.terms < wider.truncation.terms < 1000
+
+    def test_infeasible_says_why(self):
+        law = MultivariateWrappedNormal(np.zeros(20), equicorrelated(20, 2.0, 0.5))
+        with pytest.raises(ValueError, match=r"2,000,000 terms.*20 dependent angles.*up to 2 .*use sample"):
+            law.logpdf(np.zeros(20))
+        assert law.sample(3, rng=0).shape == (3, 20)
+        assert_allclose(np.abs(law.moment(np.eye(20))), np.exp(-2.0))
+        with pytest.raises(ValueError, match="fewer points at once"):
+            _lattice_density.check_work(2_000_000, 20_000, 8)
+
+
+class TestMoments:
+    @pytest.mark.parametrize("sigma", [0.3, 1.0])
+    def test_samples(self, sigma):
+        law = MultivariateWrappedNormal([3.0, -1.0, 0.5], equicorrelated(3, sigma, 0.6))
+        x = law.sample(200_000, rng=2)
+        assert x.min() >= -np.pi
+        assert x.max() < np.pi
+        for k in ([1, 0, 0], [1, -1, 0], [1, 1, 0], [2, -1, 1]):
+            assert abs(np.exp(1j * x @ k).mean() - law.moment(k)) < 5 / np.sqrt(len(x))
+        assert_allclose(law.mean_direction(), law.mean)
+        assert_allclose(law.resultant_length(), np.abs(law.moment(np.eye(3))))
+
+    def test_grid(self):
+        law = MultivariateWrappedNormal([0.3, -2.0], [[1.0, -0.9], [-0.9, 2.0]])
+        x = naive.grid(2, 128)
+        for k in ([1, 0], [1, 1], [3, 2]):
+            exact = (law.pdf(x) * np.exp(1j * x @ k)).mean() * (2 * np.pi) ** 2
+            assert_allclose(law.moment(k), exact, rtol=0, atol=1e-13)
+
+    def test_sample_shapes_and_seeds(self):
+        law = MultivariateWrappedNormal([0.3, -2.0], [[1.0, -0.9], [-0.9, 2.0]])
+        assert law.sample(rng=0).shape == (2,)
+        assert law.sample((4, 3), rng=0).shape == (4, 3, 2)
+        assert_array_equal(law.sample(5, rng=7), law.sample(5, rng=np.random.default_rng(7)))
+
+    def test_no_direction(self):
+        assert np.isnan(MultivariateWrappedNormal([0.0, 1.0], np.diag([1.0, 100.0])).mean_direction()).tolist() == [
+            False,
+            True,
+        ]
+
+
+class TestMarginal:
+    def test_integrates_out(self):
+        law = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, 0.9, 0.5))
+        joint = law.pdf(naive.grid(3, 64)).reshape(64, 64, 64)
+        pair = law.marginal([2, 0])
+        assert isinstance(pair, MultivariateWrappedNormal)
+        exact = joint.mean(axis=1).T * 2 * np.pi
+        assert_allclose(pair.pdf(naive.grid(2, 64)).reshape(64, 64), exact, rtol=1e-11)
+        one = law.marginal(1)
+        assert isinstance(one, WrappedNormal)
+        exact = joint.mean(axis=(0, 2)) * (2 * np.pi) ** 2
+        assert_allclose(one.pdf(naive.grid(1, 64)[:, 0]), exact, rtol=1e-11)
+
+    @pytest.mark.parametrize("bad", [3, -1, [0, 0], [], [0, 5]])
+    def test_bad_indices(self, bad):
+        with pytest.raises(ValueError, match="indices must"):
+            MultivariateWrappedNormal(np.zeros(3), np.eye(3)).marginal(bad)
+
+
+class TestConditional:
+    @pytest.mark.parametrize("sigma", [0.05, 0.4, 1.0, 2.0, 5.0])
+    @pytest.mark.parametrize("rho", [-0.4, 0.0, 0.9])
+    def test_one_angle_left_is_a_slice(self, sigma, rho):
+        law = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, sigma, rho))
+        first, last = law.mean[0] + sigma * np.array([0.0, 1.0, -0.6]), law.mean[2] + sigma * np.array([0.5, 0.0, 1.0])
+        conditional = law.conditional({2: last, 0: first})
+        assert isinstance(conditional, CircleLaw)
+        assert conditional.batch_shape == (3,)
+        x = law.mean[1] + sigma * np.linspace(-3, 3, 25)[:, None] * np.ones(3)
+        joint = law.logpdf(np.stack(np.broadcast_arrays(first, x, last), axis=-1))
+        exact = joint - law.marginal([0, 2]).logpdf(np.stack([first, last], axis=-1))
+        assert_allclose(conditional.logpdf(x), exact, rtol=1e-11, atol=1e-11)
+
+    def test_a_narrow_and_a_wide_angle_given(self):
+        spread = np.array([1e-6, 1.0, 2.0])
+        law = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.4) * np.outer(spread, spread))
+        conditional = law.conditional({0: 2e-6, 1: 1.5})
+        x = np.linspace(-3, 3, 9)
+        joint = law.logpdf(np.stack([np.full(9, 2e-6), np.full(9, 1.5), x], axis=-1))
+        assert_allclose(conditional.logpdf(x), joint - law.marginal([0, 1]).logpdf([2e-6, 1.5]), rtol=1e-10)
+        assert conditional.log_weights.size < 20
+
+    @pytest.mark.parametrize("sigma", [0.01, 0.4, 1.5])
+    def test_is_a_law_on_the_circle(self, sigma):
+        law = MultivariateWrappedNormal([0.3, -2.0], equicorrelated(2, sigma, 0.8))
+        conditional = law.conditional({0: 3.0})
+        nodes, weights = _panels.flat_nodes_and_weights(conditional._panels())
+        assert_allclose((weights * conditional.pdf(nodes)).sum(), 1.0, rtol=1e-12)
+        assert_allclose(conditional.cdf(np.pi), 1.0, rtol=1e-12)
+        x, h = conditional.icdf(np.array([0.1, 0.4, 0.8])), 1e-6 * sigma
+        slope = (conditional.logpdf(x + h) - conditional.logpdf(x - h)) / (2 * h)
+        assert_allclose(conditional._log_slope(x), slope, rtol=1e-5, atol=1e-4)
+        draws = conditional.sample(20_000, rng=1)
+        assert scipy.stats.kstest(draws, conditional.cdf).pvalue > 1e-3
+
+    def test_two_modes_from_two_images(self):
+        # Half a turn away both images of the given angle count alike, and each draws the other angle its own way.
+        law = MultivariateWrappedNormal([0.0, 0.0], equicorrelated(2, 0.8, 0.5))
+        assert law.conditional({0: np.pi}).modes().location.shape == (2,)
+
+    def test_several_angles_left(self):
+        law = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, 1.2, 0.7))
+        conditional, x = law.conditional({1: 1.0}), points(2)
+        joint = law.logpdf(np.stack([x[:, 0], np.ones(40), x[:, 1]], axis=-1))
+        assert_allclose(conditional.logpdf(x), joint - law.marginal(1).logpdf(1.0), rtol=1e-11, atol=1e-11)
+        draws = conditional.sample(100_000, rng=3)
+        nodes = naive.grid(2, 64)
+        for k in ([1, 0], [0, 1], [1, -1]):
+            exact = (conditional.pdf(nodes) * np.exp(1j * nodes @ k)).mean() * (2 * np.pi) ** 2
+            assert abs(np.exp(1j * draws @ k).mean() - exact) < 5 / np.sqrt(len(draws))
+        assert conditional.sample((2, 3), rng=0).shape == (2, 3, 2)
+        assert "2 angles" in repr(conditional)
+        with pytest.raises(AttributeError, match="frozen"):
+            conditional.means = 0
+
+    @pytest.mark.parametrize(
+        ("bad", "error", "match"),
+        [
+            ({3: 0.0}, ValueError, r"given must lie in 0, ..., 2, got 3"),
+            ({-1: 0.0}, ValueError, r"got -1"),
+            ({}, ValueError, "at least one"),
+            ({0: 0.0, 1: 0.0, 2: 0.0}, ValueError, "none is left"),
+            ({0: np.nan, 1: 0.0}, ValueError, r"given\[0\] must be finite"),
+            ({0: [0.0, 1.0]}, ValueError, "exactly one angle left"),
+            ({0: [0.0, 1.0], 1: [0.0, 1.0, 2.0]}, ValueError, "do not broadcast"),
+            ({"a": 0.0}, TypeError, "given must be an integer"),
+            ([0.0], TypeError, "given must map"),
+        ],
+    )
+    def test_bad_input(self, bad, error, match):
+        with pytest.raises(error, match=match):
+            MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.5)).conditional(bad)
+
+
+class TestExpectations:
+    @pytest.mark.parametrize(
+        ("size", "sigma", "rho", "nodes"),
+        [(2, 0.45, 0.5, 300), (2, 1.0, 0.9, 400), (2, 3.0, 0.2, 64), (3, 1.1, 0.4, 72)],
+    )
+    def test_entropy_against_a_grid(self, size, sigma, rho, nodes):
+        law = MultivariateWrappedNormal(np.ones(size), equicorrelated(size, sigma, rho))
+        log_density = law.logpdf(naive.grid(size, nodes))
+        exact = -(np.exp(log_density) * log_density).mean() * (2 * np.pi) ** size
+        assert_allclose(law.entropy(), exact, rtol=1e-9)
+
+    def test_entropy_of_narrow_and_of_independent(self):
+        cov = equicorrelated(4, 1e-3, 0.5)
+        exact = scipy.stats.multivariate_normal(np.zeros(4), cov).entropy()
+        assert_allclose(MultivariateWrappedNormal(np.zeros(4), cov).entropy(), exact, rtol=1e-12)
+        apart = MultivariateWrappedNormal(np.zeros(5), np.diag([0.1, 1.0, 2.0, 5.0, 9.0]))
+        assert_allclose(apart.entropy(), WrappedNormal(0.0, np.sqrt(np.diagonal(apart.cov))).entropy().sum())
+
+    def test_entropy_by_samples(self):
+        law = MultivariateWrappedNormal(np.zeros(4), equicorrelated(4, 0.8, 0.3))
+        narrow = scipy.stats.multivariate_normal(np.zeros(4), law.cov).entropy()
+        assert law.entropy(draws=20_000, rng=0) < narrow
+        assert abs(law.entropy(draws=50_000, rng=0) - law.entropy(draws=50_000, rng=1)) < 0.05
+
+    def test_kl_of_narrow_laws_is_the_normal_one(self):
+        one, two = equicorrelated(2, 1e-3, 0.5), equicorrelated(2, 1.2e-3, -0.2)
+        law, other = MultivariateWrappedNormal([0.0, 1.0], one), MultivariateWrappedNormal([1e-3, 1.0], two)
+        shift, precision = np.array([1e-3, 0.0]), np.linalg.inv(two)
+        exact = 0.5 * (np.trace(precision @ one) - 2 + shift @ precision @ shift)
+        exact += 0.5 * (np.linalg.slogdet(two)[1] - np.linalg.slogdet(one)[1])
+        assert_allclose(law.kl_divergence(other), exact, rtol=1e-9)
+
+    def test_kl_against_a_grid(self):
+        law = MultivariateWrappedNormal([0.0, 1.0], equicorrelated(2, 1.0, 0.7))
+        other = MultivariateWrappedNormal([0.5, 1.0], equicorrelated(2, 1.4, -0.3))
+        x = naive.grid(2, 256)
+        exact = (law.pdf(x) * (law.logpdf(x) - other.logpdf(x))).mean() * (2 * np.pi) ** 2
+        assert_allclose(law.kl_divergence(other), exact, rtol=1e-10)
+        assert abs(law.kl_divergence(law)) < 1e-12
+
+    def test_unresolved_integral_warns(self):
+        law = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.9999))
+        with pytest.warns(ConvergenceWarning, match="3 angles still changes"):
+            law.entropy()
+
+    def test_bad_other(self):
+        law = MultivariateWrappedNormal([0.0, 1.0], np.eye(2))
+        with pytest.raises(TypeError, match="method logpdf"):
+            law.kl_divergence(3.0)
+        with pytest.raises(ValueError, match="law of 3 angles"):
+            law.kl_divergence(MultivariateWrappedNormal(np.zeros(3), np.eye(3)))
+
+
+class TestFit:
+    @pytest.mark.parametrize("sigma", [1e-4, 0.4, 1.0, 1.6])
+    @pytest.mark.parametrize("rho", [-0.4, 0.99])
+    @pytest.mark.parametrize("size", [1, 2, 3])
+    def test_beats_the_truth(self, size, rho, sigma):
+        law = MultivariateWrappedNormal(np.linspace(-3, 3, size), equicorrelated(size, sigma, rho))
+        x = law.sample(1000, rng=1)
+        fitted = MultivariateWrappedNormal.fit(x)
+        gain = (fitted.logpdf(x) - law.logpdf(x)).sum()
+        # Twice the gain is chi-squared with the number of parameters as its degrees of freedom.
+        assert 0 <= 2 * gain < scipy.stats.chi2.ppf(0.9999, size + size * (size + 1) // 2)
+
+    def test_gradient(self):
+        rng = np.random.default_rng(2)
+        x, share, cov = rng.uniform(-3, 3, (30, 2)), rng.dirichlet(np.ones(30)), np.array([[1.5, 0.7], [0.7, 2.0]])
+        found = _wrapped_normal_fit.evaluate(x, share, cov)
+        law = MultivariateWrappedNormal([0.0, 0.0], cov)
+        assert_allclose(found.log_likelihood, share @ law.logpdf(x), rtol=1e-12)
+        precision, h = np.linalg.inv(cov), 1e-5
+        slope = 0.5 * precision @ (found.second - cov) @ precision
+        for i, j in ((0, 0), (0, 1), (1, 1)):
+            step = np.zeros((2, 2))
+            step[i, j] = step[j, i] = h
+            up, down = (MultivariateWrappedNormal([0.0, 0.0], cov + sign * step).logpdf(x) for sign in (1, -1))
+            assert_allclose(share @ (up - down) / (2 * h), (slope * step).sum() / h, rtol=1e-6, atol=1e-9)
+        up, down = (MultivariateWrappedNormal([sign * h, 0.0], cov).logpdf(x) for sign in (1, -1))
+        assert_allclose(share @ (up - down) / (2 * h), (precision @ found.first)[0], rtol=1e-6)
+
+    def test_moments_for_many_angles(self):
+        law = MultivariateWrappedNormal(np.arange(5.0) - 2, equicorrelated(5, 0.7, 0.5))
+        fitted = MultivariateWrappedNormal.fit(law.sample(100_000, rng=0))
+        assert_allclose(fitted.mean, law.mean, atol=0.02)
+        assert_allclose(fitted.cov, law.cov, atol=0.02)
+
+    def test_weights_are_counts(self):
+        x = MultivariateWrappedNormal([0.0, 1.0], equicorrelated(2, 0.8, 0.5)).sample(60, rng=0)
+        counts = np.random.default_rng(0).integers(0, 4, 60)
+        weighted, repeated = (
+            MultivariateWrappedNormal.fit(x, counts),
+            MultivariateWrappedNormal.fit(x.repeat(counts, 0)),
+        )
+        assert_allclose(weighted.cov, repeated.cov, rtol=1e-5)
+
+    def test_impossible_moments_are_projected_with_a_warning(self):
+        x = np.random.default_rng(0).uniform(-np.pi, np.pi, (12, 5))
+        with pytest.warns(UserWarning, match="no wrapped normal law has them"):
+            fitted = MultivariateWrappedNormal.fit(x)
+        assert np.linalg.eigvalsh(fitted.cov)[0] > 0
+
+    def test_uniform_angles(self):
+        x = np.random.default_rng(0).uniform(-np.pi, np.pi, (400, 2))
+        fitted = MultivariateWrappedNormal.fit(x)
+        assert fitted.logpdf(x).mean() >= -2 * np.log(2 * np.pi) - 1e-9
+
+    def test_bad_input(self):
+        fit = MultivariateWrappedNormal.fit
+        x = points(2)
+        for bad, match in [
+            (x[:, 0], r"shape \(n, D\)"),
+            (x[:2], "at least 3"),
+            (np.where(x > 3, np.nan, x) * np.nan, "finite radians"),
+            (x[:0], "empty"),
+            (np.stack([x[:, 0], 0 * x[:, 0]], axis=-1), "column 1 are equal"),
+            (np.stack([x[:, 0], x[:, 0]], axis=-1), "without bound"),
+        ]:
+            with pytest.raises(ValueError, match=match):
+                fit(bad)
+        with pytest.raises(ValueError, match="shape of the data"):
+            fit(x, np.ones(3))
+        with pytest.warns(DegreesWarning):
+            fit(np.degrees(x))
+
+
+class TestBadInput:
+    @pytest.mark.parametrize(
+        ("mean", "cov", "match"),
+        [
+            ([], np.zeros((0, 0)), "D >= 1"),
+            (0.0, [[1.0]], r"mean must have shape \(D,\)"),
+            ([0.0, np.nan], np.eye(2), "mean must be finite"),
+            ([0.0, 1.0], np.eye(3), r"cov must have shape"),
+            ([0.0, 1.0], [[1.0, 0.5], [0.4, 1.0]], "symmetric"),
+            ([0.0, 1.0], [[1.0, 2.0], [2.0, 1.0]], "positive definite"),
+            ([0.0, 1.0], [np.eye(2), np.eye(2)], "make a law each"),
+        ],
+    )
+    def test_parameters(self, mean, cov, match):
+        with pytest.raises(ValueError, match=match):
+            MultivariateWrappedNormal(mean, cov)
+
+    def test_points_and_orders(self):
+        law = MultivariateWrappedNormal([0.0, 1.0], np.eye(2))
+        for x in (0.0, [0.0], np.zeros((2, 3))):
+            with pytest.raises(ValueError, match=r"x must have shape \(..., 2\)"):
+                law.logpdf(x)
+        with pytest.raises(ValueError, match="finite radians"):
+            law.logpdf([0.0, np.nan])
+        for k in (1, [1], [1.5, 0.0]):
+            with pytest.raises(ValueError, match="k must be 2 integers"):
+                law.moment(k)
+
+    def test_frozen_with_a_readable_name(self):
+        law = MultivariateWrappedNormal([0.0, 1.0], np.eye(2))
+        assert repr(law) == "MultivariateWrappedNormal(mean=[0., 1.], cov=[[1., 0.], [0., 1.]])"
+        with pytest.raises(AttributeError, match="frozen"):
+            law.mean = 1.0
+        with pytest.raises(ValueError, match="read-only"):
+            law.cov[0, 0] = 2.0
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            assert law.logpdf([200.0, 1.0]) < 0
