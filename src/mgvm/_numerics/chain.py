@@ -1,9 +1,10 @@
 """Messages along the edges of a forest of angles, on an n-point grid of each; everything kept as logarithms.
 
-An edge between a row angle φ_i and a column angle φ_j has the kernel exp(Re(conj(z_i) p z_j) + Re(conj(q) z_i z_j)). On a
-grid that is u[i - j]·v[i + j], two tables of n numbers: n² products a message, no n² exponentials and no Fourier
-transform, whose rounding would drown the tails. The products are taken as plain numbers where none can underflow,
-and as sums of logarithms else.
+An edge between a row angle φ_i and a column angle φ_j has the kernel exp(Re(conj(z_i) p z_j) + Re(conj(q) z_i z_j)). On
+a grid that is u[i - j]·v[i + j], two tables of n numbers: n² products a message and no n² exponentials. Fourier
+transforms (for v = 1) would not pay below some hundred nodes, and their rounding drowns the tails, which are where two
+messages that contradict each other meet. The products are taken as plain numbers where none can underflow, and as
+sums of logarithms else.
 
 Angles d of a forest come with `order` (parents first), `parent` (-1 for roots) and `couplings` (D, 4): real and
 imaginary part of P and Q at (parent, d).
@@ -19,6 +20,8 @@ from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.exponential import bounded_exp, positive_log
 
 _LINEAR = 600.0  # log range up to which products of plain numbers stay above underflow
+_LOST = -60.0  # of a log weight beside a weight of one
+_CHUNK = 32
 _SUMS = {"reassoc", "contract", "nsz", "nnan"}
 
 
@@ -72,62 +75,73 @@ def load_edge(
 
 
 @inner(fastmath=_SUMS)
-def _products(left: np.ndarray, right: np.ndarray, base: np.ndarray, out: np.ndarray) -> float:
-    """left·right·base and its sum."""
+def _largest(values: np.ndarray) -> float:
+    top = -1e300
+    for j in range(values.size):
+        top = values[j] if values[j] > top else top
+    return top
+
+
+@inner(fastmath=_SUMS)
+def _exponentiate(values: np.ndarray, top: float) -> float:
+    """Turn values into exp(value - top), bounded below where that is lost in rounding; their sum."""
     total = 0.0
-    for j in range(base.size):
-        product = left[j] * right[j] * base[j]
-        out[j] = product
-        total += product
+    for j in range(values.size):
+        gap = values[j] - top
+        weight = bounded_exp(gap if gap > _LOST else _LOST)
+        values[j] = weight
+        total += weight
     return total
 
 
 @inner(fastmath=_SUMS)
 def _exponentials(left: np.ndarray, right: np.ndarray, base: np.ndarray, out: np.ndarray) -> tuple[float, float]:
     """exp(left + right + base) over its largest value: the sum, and the log of that value."""
-    total, top = 0.0, -1e300
-    for j in range(base.size):
-        exponent = left[j] + right[j] + base[j]
-        out[j] = exponent
-        top = exponent if exponent > top else top
-    for j in range(base.size):
-        gap = out[j] - top
-        weight = bounded_exp(gap if gap > -700.0 else -700.0)
-        out[j] = weight
-        total += weight
-    return total, top
-
-
-@inner()
-def row_weights(
-    row: int, linear: bool, base: np.ndarray, waves: np.ndarray, out: np.ndarray
-) -> tuple[float, float]:
-    """Kernel times column weights along one row, their sum, and the log of what they were divided by."""
     n = base.size
-    # Views, so that the loops count from zero: only then do they vectorise.
-    left, right = waves[0, n - row : 2 * n - row], waves[1, row : row + n]
-    if linear:
-        return _products(left, right, base, out), 0.0
-    return _exponentials(left, right, base, out)
+    for j in range(n):
+        out[j] = left[j] + right[j] + base[j]
+    top, total = _largest(out), 0.0
+    # A narrow peak leaves most of a row without weight: exponentials only where there is some.
+    for begin in range(0, n, _CHUNK):
+        chunk = out[begin : min(begin + _CHUNK, n)]
+        if _largest(chunk) - top > _LOST:
+            total += _exponentiate(chunk, top)
+        else:
+            chunk[:] = 0.0
+    return total, top
 
 
 @inner(fastmath=_SUMS)
 def shifted(values: np.ndarray, out: np.ndarray) -> float:
     """Copy values less their largest, which is returned."""
-    top = -1e300
-    for j in range(values.size):
-        top = values[j] if values[j] > top else top
+    top = _largest(values)
     for j in range(values.size):
         out[j] = values[j] - top
     return top
 
 
-@inner()
+@inner(fastmath=_SUMS)
+def _sum_of_products(left: np.ndarray, right: np.ndarray, base: np.ndarray) -> float:
+    total = 0.0
+    for j in range(base.size):
+        total += left[j] * right[j] * base[j]
+    return total
+
+
+@inner(fastmath={"contract"})
 def add_message(linear: bool, base: np.ndarray, waves: np.ndarray, work: np.ndarray, out: np.ndarray) -> None:
     """Add the log message to the n row nodes."""
-    for i in range(base.size):
-        total, shift = row_weights(i, linear, base, waves, work)
-        out[i] += shift + positive_log(total)
+    n = base.size
+    # Views of the tables, so that the inner loops count from zero: only then do they vectorise.
+    if not linear:
+        for i in range(n):
+            total, shift = _exponentials(waves[0, n - i : 2 * n - i], waves[1, i : i + n], base, work)
+            out[i] += shift + math.log(total)
+        return
+    for i in range(n):
+        work[i] = _sum_of_products(waves[0, n - i : 2 * n - i], waves[1, i : i + n], base)
+    for i in range(n):
+        out[i] += positive_log(work[i])
 
 
 @entry()
@@ -219,14 +233,29 @@ def refine(
                     fine[d, i, part] += message[i]
 
 
+@inner(fastmath=_SUMS)
+def _mean_of_row(left: np.ndarray, right: np.ndarray, base: np.ndarray, circle: np.ndarray) -> complex:
+    """Mean of e^{2πij/n} under the weights left·right·base."""
+    total, even, odd = 0.0, 0.0, 0.0
+    for j in range(base.size):
+        weight = left[j] * right[j] * base[j]
+        total += weight
+        even += weight * circle[0, j]
+        odd += weight * circle[1, j]
+    return complex(even / total, odd / total)
+
+
 @entry()
 def pair_moments(
     belief: np.ndarray, full: np.ndarray, parent: np.ndarray, couplings: np.ndarray
 ) -> tuple[np.ndarray, np.ndarray]:
-    """E[z_parent conj(z_d)] and E[z_parent z_d] of every angle d with a parent, 0 for roots."""
+    """E[z_parent conj(z_d)] and E[z_parent z_d] of every angle d with a parent, 0 for roots.
+
+    The mean of z_d given the parent's node, averaged under the parent's marginal.
+    """
     size, n = belief.shape
     circle, waves, base, work = circle_table(n), np.empty((2, 2 * n)), np.empty(n), np.empty(n)
-    marginal = np.empty(n)
+    marginal, ones = np.empty(n), np.ones(n)
     difference, both = np.zeros(size, dtype=np.complex128), np.zeros(size, dtype=np.complex128)
     for d in range(size):
         if parent[d] < 0:
@@ -236,17 +265,18 @@ def pair_moments(
         shifted(full[parent[d]], marginal)
         mass = 0.0
         for i in range(n):
+            left, right = waves[0, n - i : 2 * n - i], waves[1, i : i + n]
+            if linear:
+                mean = _mean_of_row(left, right, base, circle)
+            else:
+                _exponentials(left, right, base, work)
+                mean = _mean_of_row(work, ones, ones, circle)
             weight = math.exp(marginal[i])
             mass += weight
-            total, _ = row_weights(i, linear, base, waves, work)
-            even, odd = 0.0, 0.0
-            for j in range(n):
-                even += work[j] * circle[0, j]
-                odd += work[j] * circle[1, j]
             # Both angles start at -π: the two signs cancel.
-            here = complex(circle[0, i], circle[1, i]) * (weight / total)
-            difference[d] += here * complex(even, -odd)
-            both[d] += here * complex(even, odd)
+            here = complex(weight * circle[0, i], weight * circle[1, i])
+            difference[d] += here * mean.conjugate()
+            both[d] += here * mean
         difference[d] /= mass
         both[d] /= mass
     return difference, both

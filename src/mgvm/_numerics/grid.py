@@ -25,7 +25,9 @@ _SLACK = 2e-3
 
 
 @inner()
-def interpolate(table: np.ndarray, row: int, cell: int, share: float, cut: float, work: np.ndarray) -> tuple:
+def interpolate(
+    table: np.ndarray, row: int, cell: int, share: float, cut: float, work: np.ndarray
+) -> tuple[float, float]:
     """Log density and its slope per cell at `cell + share`, 0 <= share <= 1; a straight line where values are cut."""
     n = table.shape[1]
     is_cut = False
@@ -49,7 +51,7 @@ def interpolate(table: np.ndarray, row: int, cell: int, share: float, cut: float
 
 
 @inner()
-def cell_of(x: float, n: int) -> tuple:
+def cell_of(x: float, n: int) -> tuple[int, float]:
     """The cell that holds an angle, and the share of the cell before it."""
     turns = (x + math.pi) / _TURN
     place = (turns - math.floor(turns)) * n
@@ -92,7 +94,7 @@ def _excess(table: np.ndarray, row: int, cell: int, cut: float, work: np.ndarray
 
 
 @entry()
-def envelope(table: np.ndarray, cut: np.ndarray) -> tuple:
+def envelope(table: np.ndarray, cut: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log excess (laws, n) of every cell and the running sums (laws, n) of the masses of its envelope."""
     laws, n = table.shape
     excess, running = np.empty((laws, n)), np.empty((laws, n))

@@ -120,7 +120,7 @@ class GridDensity(CircleLaw):
         order = check.integer(k, "k")
         if 2 * abs(order) >= self.log_values.shape[-1]:
             return super().moment(order)
-        nodes, mass = self._quadrature()
+        _, mass = self._quadrature()
         return np.asarray(mass @ np.exp(1j * order * self.nodes))[()]
 
     def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:

@@ -41,7 +41,8 @@ def node_count(law: Natural, n_points: int | None) -> int:
     if bytes_needed > _MOST_BYTES:
         raise MemoryError(
             f"messages of {size} angles on {n_points} nodes each take {bytes_needed / 1e9:.1f} GB, more than "
-            f"{_MOST_BYTES / 1e9:.0f} GB; give a smaller n_points, cut the forest into parts, or use gibbs or mean_field"
+            f"{_MOST_BYTES / 1e9:.0f} GB; give a smaller n_points, cut the forest into parts, or use gibbs or "
+            "mean_field"
         )
     return n_points
 
