@@ -104,6 +104,12 @@ class Workspace:
         diagonal[size * step :: step] += sites[:, 1, 1]
         diagonal[size : size * step : step] += sites[:, 0, 1]
 
+    def factor(self, sites: FloatArray) -> FloatArray | None:
+        """L with LLᵀ = Λ₀ + S, in place, or None where that is not positive definite."""
+        self._fill(sites)
+        factor, failed = lapack.dpotrf(self.array, lower=1, clean=1, overwrite_a=1)
+        return None if failed else factor
+
     def posterior(self, sites: Approximation) -> Posterior | None:
         """Marginals by one Cholesky factorisation and one triangular inverse, or None where Λ₀ + S is not positive.
 
@@ -111,9 +117,8 @@ class Workspace:
         not needed.
         """
         size = self.problem.size
-        self._fill(sites.precision)
-        factor, failed = lapack.dpotrf(self.array, lower=1, clean=1, overwrite_a=1)
-        if failed:
+        factor = self.factor(sites.precision)
+        if factor is None:
             return None
         logs = np.log(np.diagonal(factor))
         inverse, failed = lapack.dtrtri(factor, lower=1, overwrite_c=1)

@@ -18,7 +18,9 @@ from mgvm._validation import FloatArray
 from mgvm.inference._ep_iterate import Approximation, Problem, Run, State, Workspace, log_normalizer_shares, stepped
 
 _CONNECTED = 1e-12  # of the geometric mean of two diagonal entries: a smaller entry is rounding
-_TILT = 3.0  # linear term that breaks a symmetry at the start
+_TILT = 3.0  # linear term that leads a start away from a symmetric point; 1 often falls back where 3 does not
+_POWER_STEPS = 30
+_SHORT = 0.5  # means below it may belong to a solution between two sides
 _BROKEN = 1e-3  # mean length from which a symmetric component counts as having picked a side
 MIRROR_ENERGY = 10.0  # nats: a half turn that costs more leaves the other side below 5e-5 of the mass
 _NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
@@ -39,6 +41,12 @@ class Symmetry(NamedTuple):
         """Sums over each component."""
         return np.bincount(self.labels, values, minlength=self.orders.size).astype(float)
 
+    def largest(self, values: FloatArray) -> FloatArray:
+        """The largest of non-negative values in each component."""
+        out = np.zeros(self.orders.size)
+        np.maximum.at(out, self.labels, values)
+        return out
+
 
 def _blocks(problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Λ_cc, Λ_ss and Λ_sc of the prior; the last is empty where it is zero."""
@@ -54,12 +62,12 @@ def symmetry(problem: Problem) -> Symmetry:
     scale = np.sqrt(np.abs(np.diagonal(cos)))
     bound = _CONNECTED * np.maximum(scale, np.finfo(float).tiny)
     bound = bound[:, None] * scale
-    linked: np.ndarray = np.abs(cos) > bound
-    uneven: np.ndarray = np.zeros(problem.size, dtype=bool)
+    linked = np.asarray(np.abs(cos) > bound)
+    uneven = np.asarray(np.zeros(problem.size, dtype=bool))
     if cross.size:
-        linked |= (np.abs(sin) > bound) | (np.abs(cross) > bound) | (np.abs(cross.T) > bound)
+        linked = np.asarray(linked | (np.abs(sin) > bound) | (np.abs(cross) > bound) | (np.abs(cross.T) > bound))
         # Sums of angles, and second harmonics, are in Λ_cc - Λ_ss and in Λ_sc + Λ_csᵀ.
-        uneven = ((np.abs(cos - sin) > bound) | (np.abs(cross + cross.T) > bound)).any(axis=1)
+        uneven = np.asarray(((np.abs(cos - sin) > bound) | (np.abs(cross + cross.T) > bound)).any(axis=1))
     count, labels = csgraph.connected_components(sparse.csr_array(linked), directed=False)
     own = problem.sites.rotation_orders()
     own = np.gcd(own, np.where(uneven, 2, 0))
@@ -69,33 +77,35 @@ def symmetry(problem: Problem) -> Symmetry:
     return Symmetry(labels, orders)
 
 
-def tilted_start(workspace: Workspace, level: State, found: Symmetry) -> Approximation:
-    """Sites with a small tilt of every symmetric component along its softest direction.
+def tilted_start(workspace: Workspace, level: State, found: Symmetry, chosen: np.ndarray) -> Approximation:
+    """Sites with the chosen components tilted along their softest direction, to the side where their means are.
 
-    That is the leading eigenvector of the posterior covariance after one symmetric step, by inverse iteration.
+    That is the leading eigenvector of the posterior covariance after one step from `level`, by inverse iteration.
     """
     size, sites = workspace.problem.size, stepped(level, 1.0)
-    workspace._fill(sites.precision)
-    factor, failed = lapack.dpotrf(workspace.array, lower=1, clean=1, overwrite_a=1)
+    factor = workspace.factor(sites.precision)
     vector = np.random.default_rng(0).uniform(0.5, 1.0, 2 * size)
-    for _ in range(0 if failed else 30):
+    for _ in range(0 if factor is None else _POWER_STEPS):
         vector = lapack.dpotrs(factor, vector, lower=1)[0]
         pairs = vector.reshape(2, size)
         length = np.sqrt(found.total((pairs**2).sum(axis=0)))[found.labels]
         vector = (pairs / length).ravel()
     pairs = vector.reshape(2, size).T
-    largest = np.zeros(found.orders.size)
-    np.maximum.at(largest, found.labels, np.abs(pairs).max(axis=1))
-    symmetric = (found.orders != 1)[found.labels]
-    tilt = _TILT * pairs / largest[found.labels][:, None]
-    return Approximation(level.sites.precision, level.sites.linear + np.where(symmetric[:, None], tilt, 0.0))
+    scale = found.largest(np.abs(pairs).max(axis=1))
+    sign = np.where(found.total((pairs * level.posterior.mean).sum(axis=1)) < 0.0, -_TILT, _TILT)
+    factors = np.where(chosen, sign / scale, 0.0)[found.labels]
+    return Approximation(level.sites.precision, level.sites.linear + factors[:, None] * pairs)
 
 
 def broken(state: State, found: Symmetry) -> np.ndarray:
     """Which symmetric components have picked a side, (components,)."""
-    length = np.zeros(found.orders.size)
-    np.maximum.at(length, found.labels, np.abs(state.tilted.mean).max(axis=1))
+    length = found.largest(np.abs(state.tilted.mean).max(axis=1))
     return (found.orders != 1) & (length > _BROKEN)
+
+
+def undecided(state: State, found: Symmetry, turned: np.ndarray) -> np.ndarray:
+    """Which of the given components have short means only: a solution between two sides, perhaps."""
+    return turned & (found.largest(np.abs(state.tilted.mean).max(axis=1)) < _SHORT)
 
 
 def reversible(problem: Problem, state: State, found: Symmetry) -> np.ndarray:
@@ -170,9 +180,10 @@ def better_first(first: Run, second: Run, found: Symmetry) -> tuple[Run, Run]:
 
 def with_other(found: Symmetry, state: State, other: State, logs: FloatArray) -> tuple[FloatArray, FloatArray]:
     """log Z and weight of the first solution in each component, the second counted where it is another one."""
-    apart = np.zeros(found.orders.size)
-    np.maximum.at(apart, found.labels, np.abs(state.tilted.mean - other.tilted.mean).max(axis=1))
-    new = (apart > _BROKEN) & (found.orders == 1)
+    apart = found.largest(np.abs(state.tilted.mean - other.tilted.mean).max(axis=1))
+    # Only across: a solution on the same side describes the same mass.
+    across = found.total((state.tilted.mean * other.tilted.mean).sum(axis=1)) < 0.0
+    new = (apart > _BROKEN) & (found.orders == 1) & across
     # With Σ⁻¹m = h₀ + h, the distance of two Gaussians of like covariance is (m - m')·(h - h').
     moved = (state.posterior.mean - other.posterior.mean) * (state.sites.linear - other.sites.linear)
     distance = np.sqrt(np.maximum(found.total(moved.sum(axis=1)), 0.0))

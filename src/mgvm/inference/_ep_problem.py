@@ -36,6 +36,7 @@ def from_law(law: Any) -> Problem:
     precision = np.asfortranarray(-coupling)
     precision[np.diag_indices(2 * size)] += shift
     eta = np.concatenate([parameters.a[None, :], parameters.b]).T
+    _check_concentration(eta)
     return Problem(precision, np.zeros((size, 2)), HarmonicSites(np.array(eta)), 0.5 * size * shift, shift)
 
 
@@ -100,10 +101,16 @@ def _harmonics(sites: Any) -> ComplexArray:
             f"sites must have shape (N, T) with N >= 1 angles and T >= 1 harmonics, got {eta.shape}; "
             "write sites[:, None] for one harmonic an angle"
         )
-    squares = np.arange(1, eta.shape[1] + 1) ** 2
-    check.at_most((squares * np.abs(eta)).sum(axis=1), LARGEST_CONCENTRATION, "the total concentration of a site")
+    _check_concentration(eta)
     _check_size(eta.shape[0])
     return np.array(eta)
+
+
+def _check_concentration(eta: ComplexArray) -> None:
+    """Leave room for the cavity below the largest concentration a law on the circle may have."""
+    squares = np.arange(1, eta.shape[1] + 1) ** 2
+    total = (squares * np.abs(eta)).sum(axis=1)
+    check.at_most(total, 0.1 * LARGEST_CONCENTRATION, "the total concentration Σ t²|η_t| of a site")
 
 
 def _values(log_likelihood: Any) -> FloatArray:

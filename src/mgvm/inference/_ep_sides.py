@@ -42,7 +42,7 @@ class Solution(NamedTuple):
         return laws[0] if self.is_single else self._mixed(laws, [side.weight for side in self.sides])
 
     def leave_one_out(self) -> CircleLaw:
-        """Cavities on the circle, mixed over the sides: without its site side k weighs w_k / L_k, L_k its predictive."""
+        """Cavities on the circle, mixed over the sides (without its site, side k weighs w_k / L_k)."""
         laws = [self.sites.cavity_law(side.state.cavity_precision, side.state.cavity_linear) for side in self.sides]
         if self.is_single:
             return laws[0]

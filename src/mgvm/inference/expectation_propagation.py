@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any
 
 import numpy as np
@@ -138,14 +139,25 @@ def expectation_propagation(
     if step > 1.0:
         raise ValueError(f"damping must be at most 1 (no damping), got {damping}")
     workspace, found = Workspace(problem), mirror.symmetry(problem)
-    run = iterate(workspace, _start(workspace, start, found), sweeps, goal, step)
-    turned = mirror.reversible(problem, run.state, found)
-    if turned.any():
-        begin = evaluate(workspace, mirror.reversed_sites(run.state, found, turned))
+    sweep = partial(iterate, workspace, max_sweeps=sweeps, tolerance=goal, damping=step)
+    run = sweep(_start(workspace, start, found))
+    return _result(workspace, found, *_both_sides(workspace, found, run, sweep))
+
+
+def _both_sides(
+    workspace: Workspace, found: mirror.Symmetry, run: Run, sweep: Callable[[State], Run]
+) -> tuple[Run, Run | None]:
+    """The run, and one from its far side where a half turn is cheap enough for a second solution to matter."""
+    turned = mirror.reversible(workspace.problem, run.state, found)
+    if not turned.any():
+        return run, None
+    undecided = mirror.undecided(run.state, found, turned)
+    if undecided.any():
+        begin = evaluate(workspace, mirror.tilted_start(workspace, run.state, found, undecided))
         if begin is not None:
-            second = iterate(workspace, begin, sweeps, goal, step)
-            return _result(workspace, found, *mirror.better_first(run, second, found))
-    return _result(workspace, found, run, None)
+            run = mirror.better_first(run, sweep(begin), found)[0]
+    begin = evaluate(workspace, mirror.reversed_sites(run.state, found, turned))
+    return (run, None) if begin is None else mirror.better_first(run, sweep(begin), found)
 
 
 def _problem(covariance: Any, sites: Any, log_likelihood: Any, mean: Any) -> Problem:
@@ -171,7 +183,7 @@ def _start(workspace: Workspace, start: EPResult | None, found: mirror.Symmetry)
         if state is not None:
             return state
     level = _level(workspace)
-    tilted = evaluate(workspace, mirror.tilted_start(workspace, level, found)) if found.any else None
+    tilted = evaluate(workspace, mirror.tilted_start(workspace, level, found, found.orders != 1)) if found.any else None
     return level if tilted is None else tilted
 
 
