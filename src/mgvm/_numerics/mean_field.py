@@ -130,7 +130,8 @@ def sparse_energies(coupling: Coupling, a: np.ndarray, m: np.ndarray, local: np.
 def update_block(
     C: np.ndarray, begin: int, parameters: tuple[np.ndarray, np.ndarray, np.ndarray], state: State, change: np.ndarray
 ) -> None:
-    """Update angles begin, begin + 1, ... one after another; `parameters` are a (D, 2, n), the field C m and b₂ (D,).
+    """Update angles begin, begin + 1, ... one after another; `parameters` are a (D, 2, n), the field C m
+    (n, 2D) and b₂ (D,).
 
     The field holds the moments from before the block: what the block itself has changed, `change` (block, 2, n), is
     added on the way.
@@ -146,7 +147,7 @@ def update_block(
     for k in range(change.shape[0]):
         d = begin + k
         for i in range(count):
-            x, y = a[d, 0, i] + field[d, 0, i], a[d, 1, i] + field[d, 1, i]
+            x, y = a[d, 0, i] + field[i, 2 * d], a[d, 1, i] + field[i, 2 * d + 1]
             for j in range(k):
                 u, v, column = change[j, 0, i], change[j, 1, i], 2 * (begin + j)
                 x += C[2 * d, column] * u + C[2 * d, column + 1] * v
@@ -166,3 +167,26 @@ def update_block(
             m[d, 0, i], m[d, 1, i] = new.real, new.imag
             first[d, 0, i], first[d, 1, i] = natural.real, natural.imag
             local[d, i] = facts[i, 2] + second[d].real * moments[i, 1].real + second[d].imag * moments[i, 1].imag
+
+
+@entry(fastmath={"contract"})
+def push_change(C: np.ndarray, begin: int, change: np.ndarray, field: np.ndarray) -> None:
+    """field += change C[block], change (2B, n), the block's rows from `begin` on, field (n, 2D).
+
+    C is symmetric, so these rows are the columns that the change multiplies. Four rows at a time, for each pass reads
+    and writes the field. One thread of this keeps up with the memory, and with BLAS, whose threads would be woken for
+    every block.
+    """
+    rows, count = change.shape
+    size = field.shape[1]
+    for k in range(0, rows - rows % 4, 4):
+        r = begin + k
+        for i in range(count):
+            u, v, w, x = change[k, i], change[k + 1, i], change[k + 2, i], change[k + 3, i]
+            for j in range(size):
+                field[i, j] += C[r, j] * u + C[r + 1, j] * v + C[r + 2, j] * w + C[r + 3, j] * x
+    for k in range(rows - rows % 4, rows):
+        for i in range(count):
+            u = change[k, i]
+            for j in range(size):
+                field[i, j] += C[begin + k, j] * u

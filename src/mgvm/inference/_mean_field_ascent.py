@@ -20,6 +20,7 @@ from mgvm.inference._mean_field_sweeps import State, Sweeper
 _PLAIN = 4  # sweeps before acceleration
 _NEWTON = 24  # sweeps after which Newton steps take the place of Anderson's
 _EFFORT = 500
+_IDLE = 6  # sweeps without a gain beyond rounding after which a column has settled, at an optimum that is flat
 _WINDOW = 8
 _WINDOW_LARGE = 5  # above _LARGE numbers a column, where the history fills the memory
 _LARGE = 500_000
@@ -52,6 +53,7 @@ class Ascent:
         self.law, self.columns = law, np.arange(law.size)
         self.energy = np.full(law.size, -np.inf)
         self.kept_pack, self.kept_first = np.zeros((0, 0)), np.zeros((0, 0))
+        self.idle = np.zeros(law.size, dtype=int)  # sweeps without a gain beyond rounding
         self.length = np.ones(law.size)  # share of a Newton step
         self.extrapolated = np.zeros(law.size, dtype=bool)
         self.history: Anderson | None = None
@@ -88,9 +90,11 @@ class Ascent:
         slack = _ROUNDING * (state.a.shape[0] + np.abs(energy))
         fell = self.extrapolated & ~(energy >= self.energy - slack)
         self._go_back(fell)
+        gain = np.where(fell, np.inf, energy - self.energy)
         self.energy = np.where(fell, self.energy, energy)
         self.traces.append((self.columns, self.energy))
-        moving = ~(state.moved <= self.tolerance**2) | fell
+        self.idle = np.where(gain > slack, 0, self.idle + 1)
+        moving = (~(state.moved <= self.tolerance**2) & (self.idle < _IDLE)) | fell
         if sweep >= _PLAIN:
             self._keep()
             if moving.any():
@@ -139,7 +143,7 @@ class Ascent:
             keep = np.flatnonzero(~stop)
             self.state = self.state.take(keep)
             self.columns, self.law, self.energy = self.columns[keep], self.law[keep], self.energy[keep]
-            self.extrapolated, self.length = self.extrapolated[keep], self.length[keep]
+            self.extrapolated, self.length, self.idle = self.extrapolated[keep], self.length[keep], self.idle[keep]
             if sweep >= _PLAIN:
                 self.kept_pack, self.kept_first = self.kept_pack[:, keep], self.kept_first[..., keep]
             if self.history is not None:

@@ -15,6 +15,7 @@ from mgvm._numerics.mean_field import (
     apply_coupling,
     gather_fields,
     greedy_colours,
+    push_change,
     sparse_energies,
     store_moments,
     update_block,
@@ -23,7 +24,7 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.inference._law import Natural, dense_coupling, sparse_coupling
 from mgvm.inference._mean_field_factors import Step, gvm_step
 
-_BLOCK = 64  # angles whose change BLAS carries to all others at once
+_BLOCK = 64  # angles whose change is carried to all others at once
 _CHUNK = 2048  # rows a batch kernel gets at a time: they stay in the cache
 _FEW = 24  # columns up to which a dense block runs in one compiled loop
 _REFRESH = 32  # sweeps after which a field kept by differences is computed afresh
@@ -126,7 +127,7 @@ def _first_of(state: State, rows: np.ndarray, step: Step) -> ComplexArray:
 
 
 class DenseSweeper:
-    """Angles one after another, in blocks; the change of a block reaches the field of all angles by one BLAS call.
+    """Angles one after another, in blocks; the change of a block reaches the field of all angles at once.
 
     The field C m is so always up to date, and with it the free energy, though C is read only once a sweep.
     """
@@ -152,29 +153,31 @@ class DenseSweeper:
         self._sweeps += 1
         if self._sweeps % _REFRESH == 0:
             state.field[...] = self.multiply(state.m)
-        field = state.pack[2 * size :]
-        compiled = self._step is gvm_step and self.b.shape[0] == 1 and count <= _FEW
+        field = np.ascontiguousarray(state.pack[2 * size :].T)
+        few = count <= _FEW
+        block = self._compiled_block if few and self.conditional and self.b.shape[0] == 1 else self._block
         for begin in range(0, size, _BLOCK):
             change = np.empty((min(_BLOCK, size - begin), 2, count))
-            (self._compiled_block if compiled else self._block)(begin, state, change)
-            rows = self.C[2 * begin : 2 * (begin + change.shape[0])]
-            if count == 1:
-                field[:, 0] += change.ravel() @ rows
+            block(begin, state, field, change)
+            flat = change.reshape(-1, count)
+            if few:
+                push_change(self.C, 2 * begin, flat, field)
             else:
-                field += rows.T @ change.reshape(-1, count)
+                field += flat.T @ self.C[2 * begin : 2 * begin + flat.shape[0]]
+        state.pack[2 * size :] = field.T
         return np.asarray(np.einsum("dki,dki->i", state.m, state.a + 0.5 * state.field) + state.local.sum(axis=0))
 
-    def _compiled_block(self, begin: int, state: State, change: FloatArray) -> None:
+    def _compiled_block(self, begin: int, state: State, field: FloatArray, change: FloatArray) -> None:
         parts = (state.m, state.first, state.local, state.moved)
-        update_block(self.C, begin, (state.a, state.field, self.b[0]), parts, change)
+        update_block(self.C, begin, (state.a, field, self.b[0]), parts, change)
 
-    def _block(self, begin: int, state: State, change: FloatArray) -> None:
+    def _block(self, begin: int, state: State, field: FloatArray, change: FloatArray) -> None:
         m, count = state.m, state.a.shape[2]
         parts = (m, state.first, state.local, state.moved)
         eta = np.empty((count, 1 + self.b.shape[0]), dtype=complex)
         for k in range(change.shape[0]):
             d = begin + k
-            pull = state.a[d] + state.field[d]
+            pull = state.a[d] + field[:, 2 * d : 2 * d + 2].T
             if k:
                 pull += self.C[2 * d : 2 * d + 2, 2 * begin : 2 * d] @ change[:k].reshape(2 * k, count)
             eta[:, 0].real, eta[:, 0].imag = pull
