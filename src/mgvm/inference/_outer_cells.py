@@ -16,14 +16,20 @@ import math
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from mgvm._validation import FloatArray
 from mgvm.inference._law import Natural, concentrations, coupling_strengths
 from mgvm.inference._outer_frame import Frame, Points
 
 MOST_NODES = 20_000_000
+_WIDE = 1 << 18
 _BLOCK = 1 << 16  # points evaluated at a time: some 20 MB
-_COARSEST = (1, 256, 4096)  # cells to begin with, by the number of outer angles; rules no larger are summed whole
+# By the number of outer angles: rules so small are summed whole, others begin with so many cells. One law alone pays
+# for calls, a batch for cells.
+_WHOLE = (1, 128, 4096)
+_FIRST = {"alone": (1, 256, 4096), "batch": (1, 32, 512)}
+_FEW = 8
 _CUT = 4
 _NEGLIGIBLE = 40.0
 _ROUNDING = 38.0  # 2 exp(-38) is a quarter of what doubles resolve
@@ -97,21 +103,17 @@ def rule_sizes(law: Natural, doubled: int = 0) -> np.ndarray:
     return (np.ceil(needed).astype(np.int64) + 2) << doubled
 
 
-def _coarse(sizes: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Cells to begin with, and how often each angle's are cut in four to make at least `sizes`."""
+def _coarse(laws: int, sizes: np.ndarray) -> tuple[Cells, np.ndarray]:
+    """All cells to begin with, and how often each angle's are cut in four to make at least `sizes`."""
     cuts = np.zeros(sizes.size, dtype=np.int64)
     first = sizes.copy()
-    while first.prod() > _COARSEST[sizes.size]:
+    most = _FIRST["alone" if laws <= _FEW else "batch"][sizes.size]
+    while sizes.prod() > _WHOLE[sizes.size] and first.prod() > most:
         cuts[np.argmax(first)] += 1
         first = -(-sizes // _CUT**cuts)
-    return first, cuts
-
-
-def _tensor(laws: int, sizes: np.ndarray) -> Cells:
-    """All cells of all laws."""
-    count = int(sizes.prod())
-    index = np.indices(tuple(sizes)).reshape(sizes.size, count)
-    return Cells(np.repeat(np.arange(laws), count), np.tile(index, laws), sizes)
+    count = int(first.prod())
+    places = np.indices(tuple(first)).reshape(sizes.size, count)
+    return Cells(np.repeat(np.arange(laws), count), np.tile(places, laws), first), cuts
 
 
 def blocks(cells: Cells) -> list[slice]:
@@ -128,11 +130,11 @@ def _values(cells: Cells, frame: Frame) -> FloatArray:
     return np.concatenate([frame.inner(cells.points(frame, part)).value for part in blocks(cells)])
 
 
-def _check_count(cells: Cells) -> None:
-    if cells.rows.size > MOST_NODES:
+def _check_count(cells: Cells, most: int) -> None:
+    if cells.rows.size > most:
         raise TooManyNodesError(
             f"the law spreads over more than {cells.rows.size:,} nodes of its grid of "
-            f"{' x '.join(f'{size:,}' for size in cells.sizes)}, and at most {MOST_NODES:,} fit in memory; "
+            f"{' x '.join(f'{size:,}' for size in cells.sizes)}, and at most {most:,} fit in memory; "
             "use annealed_log_normalizer for log Z and gibbs for draws"
         )
 
@@ -151,9 +153,9 @@ def _tops(value: FloatArray, cells: Cells, laws: int) -> np.ndarray:
     return hits[np.searchsorted(cells.rows[hits], np.arange(laws))]
 
 
-def _pruned(law: Natural, cells: Cells, cuts: np.ndarray, frame: Frame, reach: float) -> tuple[Cells, Cells]:
+def _pruned(cells: Cells, cuts: np.ndarray, frame: Frame, reach: float, most: int) -> tuple[Cells, Cells]:
     """The finest cells after all cuts, less those that a bound shows to be negligible; and a high cell of each law."""
-    laws = law.a.shape[0]
+    laws = frame.base.size
     while cuts.any():
         bound = bounds(cells, frame)
         # Taylor's lower bound: somewhere in the cell v is at least the upper bound less twice the slack.
@@ -161,9 +163,14 @@ def _pruned(law: Natural, cells: Cells, cuts: np.ndarray, frame: Frame, reach: f
         best = np.maximum.reduceat(least, cells.starts(laws))
         high = cells.keep(_tops(bound, cells, laws))
         cells = cells.keep(bound > best[cells.rows] - reach).cut(cuts == cuts.max())
-        _check_count(cells)
+        _check_count(cells, most)
         cuts = np.where(cuts == cuts.max(), cuts - 1, cuts)
     return cells, high
+
+
+def _log_spread(law: Natural) -> float:
+    """½ Σ log(1 + K_j): the integral of exp(v) is no smaller than exp(max v - this), but for a factor near one."""
+    return 0.5 * math.fsum(np.log1p(concentrations(law)[:, :-1].max(axis=0)))
 
 
 def nodes(law: Natural, doubled: int = 0) -> Nodes:
@@ -171,18 +178,36 @@ def nodes(law: Natural, doubled: int = 0) -> Nodes:
     laws = law.a.shape[0]
     sizes = rule_sizes(law, doubled)
     inner = int(sizes[-1])
-    first, cuts = _coarse(sizes[:-1])
-    cells = _tensor(laws, first)
+    cells, cuts = _coarse(laws, sizes[:-1])
     frame = Frame(law, inner)
-    if first.size == 0:
+    if cuts.size == 0:
         frame = _anchored(law, cells, frame, inner)
     if not cuts.any():
         return Nodes(cells, frame, _values(cells, frame))
-    # The whole integral is at least exp(best) Π 1/√K_j or so: what lies this far below, all over the torus, is nothing.
-    reach = _NEGLIGIBLE + 0.5 * math.fsum(np.log1p(concentrations(law)[:, :-1].max(axis=0)))
-    cells, high = _pruned(law, cells, cuts, frame, reach)
+    reach = _NEGLIGIBLE + _log_spread(law)
+    cells, high = _pruned(cells, cuts, frame, reach, MOST_NODES)
     frame = _anchored(law, high, frame, inner)
     value = _values(cells, frame)
     best = np.maximum.reduceat(value, cells.starts(laws))
     chosen = value > best[cells.rows] - reach
     return Nodes(cells.keep(chosen), frame, value[chosen])
+
+
+def occupied(law: Natural, count: int, depth: float) -> NDArray[np.bool_]:
+    """Which of the nodes -π + 2πk/count of a single law's first angle no bound excludes.
+
+    Excluded are those whose density is below e^-depth of the peak; none, where that would cost more than it saves.
+    """
+    sizes = rule_sizes(law)
+    sizes[0] = count
+    cells, cuts = _coarse(1, sizes[:-1])
+    try:
+        cells, _ = _pruned(cells, cuts, Frame(law, int(sizes[-1])), depth + _log_spread(law), _WIDE)
+    except TooManyNodesError:
+        return np.ones(count, dtype=bool)
+    places = np.unique(cells.places[0])
+    begin, end = places * count // cells.sizes[0], -(-(places + 1) * count // cells.sizes[0])
+    found = np.zeros(count, dtype=bool)
+    for shift in range(int((end - begin).max()) + 1):
+        found[np.minimum(begin + shift, end) % count] = True
+    return found

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NamedTuple
+
 import numpy as np
 
 from mgvm._numerics.gvm import gvm_sample
@@ -39,7 +41,20 @@ def expectations(nodes: Nodes) -> tuple[ComplexArray, ComplexArray, ComplexArray
     return harmonics, difference, total
 
 
-def sample_nodes(nodes: Nodes, count: int, rng: np.random.Generator) -> FloatArray:
+class Proposal(NamedTuple):
+    """Upper bounds of v - f(anchor) on the cells around the nodes, and sums of their exponentials."""
+
+    bound: FloatArray
+    mass: FloatArray
+
+
+def proposal(nodes: Nodes) -> Proposal:
+    """What draws of a single law are proposed by."""
+    bound = bounds(nodes.cells, nodes.frame) + _ROUNDING
+    return Proposal(bound, np.cumsum(np.exp(bound - bound.max())))
+
+
+def sample_nodes(nodes: Nodes, proposed: Proposal, count: int, rng: np.random.Generator) -> FloatArray:
     """Draws (count, D) of a single law, in the order of its frame, by rejection from a density constant on cells.
 
     A cell is drawn by exp(bound), a point in it uniformly, and kept with probability exp(v - bound) <= 1; the inner
@@ -48,23 +63,20 @@ def sample_nodes(nodes: Nodes, count: int, rng: np.random.Generator) -> FloatArr
     cells, frame, _ = nodes
     if frame.dimension == 1:
         return gvm_sample(frame.inner(cells.points(frame)).eta, count, rng) + frame.anchor
-    bound = bounds(cells, frame) + _ROUNDING
-    mass = np.cumsum(np.exp(bound - bound.max()))
+    bound, mass = proposed
     accepted = [np.zeros((0, frame.dimension))]
     missing, rate = count, 0.5
     while missing > 0:
         proposals = min(int(missing / rate) + 16, _MOST_DRAWS)
         places = np.searchsorted(mass, rng.random(proposals) * mass[-1], side="right")
-        drawn = _proposed(cells, frame, bound, places, rng)[:missing]
+        drawn = _kept(cells, frame, bound, places, rng)[:missing]
         accepted.append(drawn)
         missing -= drawn.shape[0]
         rate = max(rate if missing <= 0 else drawn.shape[0] / proposals, 0.01)
     return np.concatenate(accepted) + frame.anchor
 
 
-def _proposed(
-    cells: Cells, frame: Frame, bound: FloatArray, places: np.ndarray, rng: np.random.Generator
-) -> FloatArray:
+def _kept(cells: Cells, frame: Frame, bound: FloatArray, places: np.ndarray, rng: np.random.Generator) -> FloatArray:
     """Of points drawn in the cells at `places`, those accepted, each with a draw of the inner angle."""
     chosen = cells.keep(places)
     points = chosen.points(frame)

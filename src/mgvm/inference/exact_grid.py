@@ -12,15 +12,13 @@ from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm._wrapping import wrap
 from mgvm.circle.grid_density import GridDensity
-from mgvm.inference._law import Natural, concentrations, natural
-from mgvm.inference._outer_cells import Nodes, TooManyNodesError, nodes, rule_sizes
-from mgvm.inference._outer_frame import Frame
-from mgvm.inference._outer_sums import expectations, sample_nodes
+from mgvm.inference._law import Natural, natural
+from mgvm.inference._outer_cells import Nodes, nodes
+from mgvm.inference._outer_rows import inner_last, integrals, log_marginals, ordered
+from mgvm.inference._outer_sums import Proposal, expectations, proposal, sample_nodes
 from mgvm.inference.result import LogNormalizer, PairMoments
 
 _MOST_ANGLES = 3
-_ROWS = (1 << 14, 1 << 12, 1 << 8)  # laws of a batch integrated at a time, by the number of outer angles
-_FINE_MARGINAL = 2048  # nodes up to which a marginal's grid is finer than the rule, so that interpolation costs nothing
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,14 +70,11 @@ class GridResult:
     @cached_property
     def marginals(self) -> GridDensity:
         """The law of every angle, as one batch (D,)."""
-        needed = int(rule_sizes(self._law).max())
-        count = max(needed, min(8 * needed, _FINE_MARGINAL))
-        frame = self._nodes.frame
-        relative = self._nodes.weights()[0]
-        anchor = np.empty(self._order.size)
-        anchor[self._order] = frame.anchor[0]
-        whole = Frame(self._law, needed, anchor[None])
-        return GridDensity([_log_marginal(self._law, whole, d, count) - relative for d in range(anchor.size)])
+        return GridDensity(log_marginals(self._law, self._order, self._nodes))
+
+    @cached_property
+    def _proposal(self) -> Proposal:
+        return proposal(self._nodes)
 
     def sample(self, n: int, rng: Any = None) -> FloatArray:
         """Exact independent draws.
@@ -96,7 +91,7 @@ class GridResult:
         ndarray, shape (n, D)
             Radians in [-π, π).
         """
-        draws = sample_nodes(self._nodes, check.integer(n, "n", minimum=0), check.generator(rng))
+        draws = sample_nodes(self._nodes, self._proposal, check.integer(n, "n", minimum=0), check.generator(rng))
         out = np.empty_like(draws)
         out[:, self._order] = draws
         return wrap(out)
@@ -138,8 +133,8 @@ def exact_grid(law: Any) -> GridResult:
     """
     parameters = _dense(natural(law))
     single = parameters._replace(a=parameters.a[None])
-    order = _order(single)
-    found = nodes(_ordered(single, order))
+    order = inner_last(single)
+    found = nodes(ordered(single, order))
     value = float(found.frame.base[0] + found.weights()[0][0])
     return GridResult(LogNormalizer(value, method="quadrature"), single, order, found)
 
@@ -158,7 +153,7 @@ def grid_log_normalizers(law: Natural) -> FloatArray:
     array([3.67575413, 4.73566203])
     """
     parameters = _dense(law)
-    base, relative = _in_rows(_ordered(parameters, _order(parameters)))[:2]
+    base, relative, _ = integrals(ordered(parameters, inner_last(parameters)))
     return base + relative
 
 
@@ -171,66 +166,3 @@ def _dense(law: Natural) -> Natural:
         )
     P, Q = (part.toarray() if law.is_sparse else part for part in (law.P, law.Q))
     return Natural(*(np.array(part, dtype=complex) for part in (law.a, law.b, P, Q)))
-
-
-def _order(law: Natural) -> np.ndarray:
-    """The angles with the most concentrated one last: it is integrated out."""
-    strength = concentrations(law)
-    inner = int(np.argmax(strength.max(axis=0) if strength.shape[0] else strength.sum(axis=0)))
-    return np.array([d for d in range(law.dimension) if d != inner] + [inner])
-
-
-def _ordered(law: Natural, order: np.ndarray) -> Natural:
-    pairs = np.ix_(order, order)
-    return Natural(law.a[:, order], law.b[:, order], law.P[pairs], law.Q[pairs])
-
-
-def _in_rows(law: Natural) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """f(anchor), log Z - f(anchor) and anchors of a batch, so many laws at a time as memory allows."""
-    rows = _ROWS[law.dimension - 1]
-    parts = [_bisected(law._replace(a=law.a[begin : begin + rows])) for begin in range(0, law.a.shape[0], rows)]
-    if not parts:
-        return np.zeros(0), np.zeros(0), np.zeros((0, law.dimension))
-    base, relative, anchor = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return base, relative, anchor
-
-
-def _bisected(law: Natural) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """The same of a batch that is halved until its nodes fit."""
-    try:
-        found = nodes(law)
-    except TooManyNodesError:
-        half = law.a.shape[0] // 2
-        if half == 0:
-            raise
-        both = [_bisected(law._replace(a=part)) for part in (law.a[:half], law.a[half:])]
-        base, relative, anchor = (np.concatenate(column) for column in zip(*both, strict=True))
-        return base, relative, anchor
-    return found.frame.base, found.weights()[0], np.broadcast_to(found.frame.anchor, law.a.shape)
-
-
-def _log_marginal(law: Natural, whole: Frame, d: int, count: int) -> FloatArray:
-    """log of the integral over all angles but d of exp(f - f(anchor)), at the nodes of a grid.
-
-    Given angle d the others are an mGvM with a + P_d z_d + Q_d conj(z_d): one batch over the nodes.
-    """
-    angles = -np.pi + 2.0 * np.pi * np.arange(count) / count
-    at = np.tile(whole.anchor, (count, 1))
-    at[:, d] = angles
-    rest = np.array([j for j in range(law.dimension) if j != d], dtype=np.intp)
-    relative = np.zeros(count)
-    if rest.size:
-        z = np.exp(1j * angles)[:, None]
-        given = Natural(
-            law.a[:, rest] + z * law.P[rest, d] + np.conj(z) * law.Q[rest, d], law.b[:, rest], *_among(law, rest)
-        )
-        order = _order(given)
-        _, relative, anchor = _in_rows(_ordered(given, order))
-        at[:, rest[order]] = anchor
-    return whole.difference(at - whole.anchor) + relative
-
-
-def _among(law: Natural, angles: np.ndarray) -> tuple[ComplexArray, ComplexArray]:
-    """The couplings among some angles."""
-    pairs = np.ix_(angles, angles)
-    return law.P[pairs], law.Q[pairs]
