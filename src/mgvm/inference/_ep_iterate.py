@@ -54,13 +54,13 @@ class Approximation(NamedTuple):
 
 
 class Posterior(NamedTuple):
-    """Marginals of the Gaussian posterior, and the share of every angle in Φ(Λ₀ + S, h₀ + h)."""
+    """Marginals of the Gaussian posterior, and the share of every angle in -½ log|Λ₀ + S|."""
 
     mean: FloatArray  # (N, 2)
     covariance: FloatArray  # (N, 2, 2)
     precision: FloatArray  # (N, 2, 2), inverse of each covariance
     linear: FloatArray  # (N, 2)
-    log_mass: FloatArray  # (N,)
+    log_volume: FloatArray  # (N,)
 
 
 class State(NamedTuple):
@@ -125,8 +125,7 @@ class Workspace:
         if failed:
             return None
         linear = (self.problem.linear + sites.linear).T.ravel()
-        half = inverse @ linear
-        mean = (half @ inverse).reshape(2, size).T
+        mean = ((inverse @ linear) @ inverse).reshape(2, size).T
         rows = inverse.T
         squares = np.einsum("ij,ij->i", rows, rows)
         covariance = np.empty((size, 2, 2))
@@ -137,8 +136,7 @@ class Workspace:
         if precision is None or not np.isfinite(mean).all():
             return None
         own = np.einsum("nij,nj->ni", precision, mean)
-        log_mass = np.log(2.0 * np.pi) - logs[:size] - logs[size:] + 0.5 * (half**2).reshape(2, size).sum(axis=0)
-        return Posterior(mean, covariance, precision, own, log_mass)
+        return Posterior(mean, covariance, precision, own, -logs[:size] - logs[size:])
 
 
 def inverse_pairs(matrices: FloatArray) -> FloatArray | None:
@@ -153,16 +151,16 @@ def inverse_pairs(matrices: FloatArray) -> FloatArray | None:
     return out
 
 
-def _log_mass_pairs(posterior: Posterior) -> FloatArray:
-    """Φ(Λ_n, h_n) of every marginal."""
-    v = posterior.covariance
+def log_normalizer_shares(problem: Problem, state: State) -> FloatArray:
+    """What every angle adds to log Z, (N,); the problem's constant comes on top.
+
+    In Φ(Λ₀ + S, h₀ + h) - Σ_n Φ(Λ_n, h_n) the quadratic terms of narrow laws are huge and all but cancel. With m the
+    posterior mean and h_n = h + cavity they are ½ m·(h₀ + h) - ½ m·(h + cavity) = ½ m·(h₀ - cavity).
+    """
+    posterior, v = state.posterior, state.posterior.covariance
+    quadratic = 0.5 * (posterior.mean * (problem.linear - state.cavity_linear)).sum(axis=1)
     determinant = v[:, 0, 0] * v[:, 1, 1] - v[:, 0, 1] ** 2
-    return np.log(2.0 * np.pi) + 0.5 * np.log(determinant) + 0.5 * (posterior.linear * posterior.mean).sum(axis=1)
-
-
-def log_normalizer_shares(state: State) -> FloatArray:
-    """What every angle adds to log Z, (N,); the problem's constant comes on top."""
-    return state.posterior.log_mass + state.tilted.log_normalizer - _log_mass_pairs(state.posterior)
+    return posterior.log_volume - 0.5 * np.log(determinant) + quadratic + state.tilted.log_normalizer
 
 
 def evaluate(workspace: Workspace, sites: Approximation) -> State | None:

@@ -159,9 +159,9 @@ def mixed_log_normalizer(first: FloatArray, second: FloatArray, distance: FloatA
     return np.logaddexp(first, second) - entropy * (1.0 - gained), weight
 
 
-def component_log_normalizers(state: State, found: Symmetry) -> FloatArray:
+def component_log_normalizers(problem: Problem, found: Symmetry, state: State) -> FloatArray:
     """log Z of each component, without the problem's constant."""
-    return found.total(log_normalizer_shares(state))
+    return found.total(log_normalizer_shares(problem, state))
 
 
 def reversed_sites(state: State, found: Symmetry, turned: np.ndarray) -> Approximation:
@@ -170,15 +170,17 @@ def reversed_sites(state: State, found: Symmetry, turned: np.ndarray) -> Approxi
     return Approximation(state.sites.precision, state.sites.linear * sign[:, None])
 
 
-def better_first(first: Run, second: Run, found: Symmetry) -> tuple[Run, Run]:
+def better_first(problem: Problem, found: Symmetry, first: Run, second: Run) -> tuple[Run, Run]:
     """Two runs, the one of larger log Z first; one that did not converge comes last."""
-    values = [component_log_normalizers(run.state, found).sum() for run in (first, second)]
+    values = [component_log_normalizers(problem, found, run.state).sum() for run in (first, second)]
     if (second.converged, values[1]) > (first.converged, values[0]):
         return second, first
     return first, second
 
 
-def with_other(found: Symmetry, state: State, other: State, logs: FloatArray) -> tuple[FloatArray, FloatArray]:
+def with_other(
+    problem: Problem, found: Symmetry, state: State, other: State, logs: FloatArray
+) -> tuple[FloatArray, FloatArray]:
     """log Z and weight of the first solution in each component, the second counted where it is another one."""
     apart = found.largest(np.abs(state.tilted.mean - other.tilted.mean).max(axis=1))
     # Only across: a solution on the same side describes the same mass.
@@ -187,5 +189,5 @@ def with_other(found: Symmetry, state: State, other: State, logs: FloatArray) ->
     # With Σ⁻¹m = h₀ + h, the distance of two Gaussians of like covariance is (m - m')·(h - h').
     moved = (state.posterior.mean - other.posterior.mean) * (state.sites.linear - other.sites.linear)
     distance = np.sqrt(np.maximum(found.total(moved.sum(axis=1)), 0.0))
-    mixed, weight = mixed_log_normalizer(logs, component_log_normalizers(other, found), distance)
+    mixed, weight = mixed_log_normalizer(logs, component_log_normalizers(problem, found, other), distance)
     return np.where(new, mixed, logs), np.where(new, weight, 1.0)

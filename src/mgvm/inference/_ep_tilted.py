@@ -17,11 +17,12 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.circle.law import CircleLaw
 
-# Across the circle a narrow law of variance v has variance v²/2 along the radius. Below this fraction of v it is held:
-# a smaller one would change nothing that can be seen and cost the digits of v in every sum of precisions.
-RADIAL_FLOOR = 1e-7
+# A narrow law of variance v along the circle has variance v²/2 along the radius. That is held at this value: beside the
+# prior a smaller one makes no difference that could be seen, but its precision would drown a cavity's digits.
+RADIAL_FLOOR = 1e-10
 _NARROW = 1e-8  # radial variance up to which differences of moments leave too few digits
 _CORRELATION = 1.0 - 1e-9
+_LEAST = 1e-16  # of a variance along the circle
 # Nodes across a narrow law, in standard deviations: a trapezoid rule there is exact to rounding.
 _NODES = np.linspace(-10.0, 10.0, 161)
 
@@ -160,10 +161,8 @@ def _narrow_spread(eta: ComplexArray, unit: ComplexArray, rough: FloatArray, dis
 def _in_plane(log_normalizer: FloatArray, mean: ComplexArray, unit: ComplexArray, spread: FloatArray) -> Tilted:
     """Turn variances from the frame of the mean into the plane, kept positive definite."""
     radial, cross, tangential = spread
-    tangential = np.maximum(tangential, np.finfo(float).eps ** 2)
-    radial = np.maximum(radial, RADIAL_FLOOR * tangential)
-    # The same floor the other way: two narrow modes opposite each other.
-    tangential = np.maximum(tangential, RADIAL_FLOOR**2 * radial)
+    radial = np.maximum(radial, RADIAL_FLOOR)
+    tangential = np.maximum(tangential, _LEAST)
     bound = _CORRELATION * np.sqrt(radial * tangential)
     cross = np.clip(cross, -bound, bound)
     determinant = radial * tangential - cross**2

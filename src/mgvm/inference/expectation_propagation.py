@@ -155,9 +155,9 @@ def _both_sides(
     if undecided.any():
         begin = evaluate(workspace, mirror.tilted_start(workspace, run.state, found, undecided))
         if begin is not None:
-            run = mirror.better_first(run, sweep(begin), found)[0]
+            run = mirror.better_first(workspace.problem, found, run, sweep(begin))[0]
     begin = evaluate(workspace, mirror.reversed_sites(run.state, found, turned))
-    return (run, None) if begin is None else mirror.better_first(run, sweep(begin), found)
+    return (run, None) if begin is None else mirror.better_first(workspace.problem, found, run, sweep(begin))
 
 
 def _problem(covariance: Any, sites: Any, log_likelihood: Any, mean: Any) -> Problem:
@@ -204,7 +204,7 @@ def _level(workspace: Workspace) -> State:
 def _result(workspace: Workspace, found: mirror.Symmetry, run: Run, other: Run | None) -> EPResult:
     """Put one solution, its turned copies and the other one together."""
     state, size = run.state, workspace.problem.size
-    logs = mirror.component_log_normalizers(state, found)
+    logs = mirror.component_log_normalizers(workspace.problem, found, state)
     picked = mirror.broken(state, found)
     logs = logs + np.where(picked, mirror.side_gain(workspace, state, found), 0.0)
     count = np.where(picked, np.maximum(found.orders, 1), 1)[found.labels]
@@ -213,7 +213,7 @@ def _result(workspace: Workspace, found: mirror.Symmetry, run: Run, other: Run |
         for k in range(int(count.max()))
     ]
     if other is not None and other.converged:
-        logs, weight = mirror.with_other(found, state, other.state, logs)
+        logs, weight = mirror.with_other(workspace.problem, found, state, other.state, logs)
         share = weight[found.labels]
         sides = [side._replace(weight=side.weight * share) for side in sides]
         if (share < 1.0).any():
