@@ -11,7 +11,7 @@ import warnings
 from typing import NamedTuple
 
 import numpy as np
-from scipy.optimize import minimize
+from scipy.optimize import Bounds, minimize
 from scipy.special import logsumexp
 
 from mgvm._validation import FloatArray
@@ -27,10 +27,12 @@ _LEAST = 1e-300
 _UNRESOLVED = 1e-16  # squared resultant below which moments say nothing: a variance of 37, uniform to eight digits
 _ROUNDING = 1e-12  # smallest eigenvalue of a correlation matrix
 _START = 1e-3  # smallest eigenvalue of the correlations that the likelihood starts from
-_COLLAPSED = 1e-11  # eigenvalue of the fitted correlations below which the likelihood is taken to be unbounded
+_COLLAPSED = 1e-5  # share of a spread that the other angles leave open, below which the likelihood is unbounded
 _CLIMBS = 8
+_ONE_CLIMB = -3.0  # log of how much a climb may shrink a spread, so that collapse is seen before it breaks a factor
 _FLAT = 1e-3
-_TOO_MUCH = 1e6  # loss of a law with too many images to evaluate
+_WIDEST = 6.5  # standard deviation of a law that is uniform to rounding
+_TOO_MUCH = 1e6  # loss of a law that cannot be evaluated: too many images, or too near to singular
 
 
 class Evidence(NamedTuple):
@@ -121,8 +123,7 @@ def maximum_likelihood(offsets: FloatArray, share: FloatArray, start: FloatArray
     for _ in range(_CLIMBS):
         step, cov, slope = _climb(np.asarray(wrap(offsets - shift)), share, cov)
         shift = shift + step
-        spread = np.sqrt(np.diagonal(cov))
-        if np.linalg.eigvalsh(cov / np.outer(spread, spread))[0] <= _COLLAPSED:
+        if _independence(np.linalg.cholesky(cov).astype(float)) <= _COLLAPSED:
             raise ValueError(
                 "the likelihood grows without bound: the observations lie on a line or plane of the torus; drop an "
                 "angle that the others determine, or give more observations"
@@ -130,6 +131,11 @@ def maximum_likelihood(offsets: FloatArray, share: FloatArray, start: FloatArray
         if slope <= _FLAT:
             break
     return shift, cov
+
+
+def _independence(factor: FloatArray) -> float:
+    """The least L_ii / √C_ii: the standard deviation of an angle given earlier ones, over its own."""
+    return float((np.diagonal(factor) / np.sqrt((factor**2).sum(axis=1))).min())
 
 
 def _climb(offsets: FloatArray, share: FloatArray, start: FloatArray) -> tuple[FloatArray, FloatArray, float]:
@@ -146,7 +152,9 @@ def _climb(offsets: FloatArray, share: FloatArray, start: FloatArray) -> tuple[F
     def loss(vector: FloatArray) -> tuple[float, FloatArray]:
         shift, inner = unpack(vector)
         factor = root @ inner
-        evidence = evaluate(np.asarray(wrap(offsets - shift)), share, factor @ factor.T)
+        evidence = None
+        if _independence(factor) > 0.1 * _COLLAPSED:
+            evidence = evaluate(np.asarray(wrap(offsets - shift)), share, factor @ factor.T)
         if evidence is None:
             return _TOO_MUCH, np.zeros_like(vector)
         precision = np.linalg.inv(factor @ factor.T)
@@ -154,14 +162,16 @@ def _climb(offsets: FloatArray, share: FloatArray, start: FloatArray) -> tuple[F
         gradient = [root.T @ precision @ evidence.first, slope[diagonal] * inner[diagonal], slope[below]]
         return -evidence.log_likelihood, -np.concatenate(gradient)
 
-    widest = np.log(6.5 / np.sqrt(np.diagonal(start)))
-    bounds = [(None, None)] * size + [(-10.0, max(top, 0.1)) for top in widest]
-    bounds += [(None, None)] * len(below[0])
-    origin = np.zeros(2 * size + len(below[0]))
-    found = minimize(loss, origin, jac=True, method="L-BFGS-B", bounds=bounds, options={"ftol": 1e-14, "gtol": 1e-8})
+    highest = np.full(2 * size + len(below[0]), np.inf)
+    highest[size : 2 * size] = np.maximum(np.log(_WIDEST / np.sqrt(np.diagonal(start))), 0.1)
+    lowest = np.full_like(highest, -np.inf)
+    lowest[size : 2 * size] = _ONE_CLIMB
+    bounds, options = Bounds(lowest, highest), {"ftol": 1e-14, "gtol": 1e-8}
+    found = minimize(loss, np.zeros_like(highest), jac=True, method="L-BFGS-B", bounds=bounds, options=options)
     shift, inner = unpack(found.x)
     factor = root @ inner
-    return shift, factor @ factor.T, float(np.abs(found.jac[2 * size :]).max(initial=0.0))
+    # A law that would be wider still is uniform to rounding, and done.
+    return shift, factor @ factor.T, float(np.abs(found.jac[found.x < highest]).max(initial=0.0))
 
 
 def _turns(cov: FloatArray, count: int) -> tuple[_lattice.Lattice, FloatArray | None]:

@@ -106,10 +106,12 @@ class MultivariateWrappedNormal:
         """Log density at offsets (n, D) from the mean, in [-π, π)."""
         single, groups = self._plans
         _lattice_density.check_work(self.truncation.terms, len(offsets), self.dimension)
-        spread = np.sqrt(np.diagonal(self.cov)[single])
-        total = np.asarray(WrappedNormal(0.0, spread).logpdf(offsets[:, single])).sum(axis=-1)
+        total = np.zeros(len(offsets))
+        if len(single):
+            spread = np.sqrt(np.diagonal(self.cov)[single])
+            total += WrappedNormal(0.0, spread).logpdf(offsets[:, single]).sum(axis=-1)
         for indices, plan in groups:
-            total = total + plan.log_density(np.ascontiguousarray(offsets[:, indices]))
+            total += plan.log_density(np.ascontiguousarray(offsets[:, indices]))
         return total
 
     @cached_property
