@@ -11,7 +11,6 @@ from typing import NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.linalg import solve_triangular
 from scipy.sparse.csgraph import connected_components
 
 from mgvm._numerics.lattice_sum import ROW_CROSSOVER, lattice_log_sums
@@ -115,7 +114,15 @@ def check_work(terms: int, points: int, dimension: int) -> None:
 def whitened_lattice(cov: FloatArray) -> tuple[Lattice, FloatArray]:
     """2π L⁻¹ Z^D in a short basis, and the Cholesky factor L."""
     factor: FloatArray = np.linalg.cholesky(cov).astype(float)
-    return _lattice.reduce(2.0 * np.pi * solve_triangular(factor, np.eye(len(cov)), lower=True)), factor
+    return _lattice.reduce(2.0 * np.pi * _triangular_inverse(factor)), factor
+
+
+def _triangular_inverse(factor: FloatArray) -> FloatArray:
+    # Substitution keeps the digits of each entry for any scales; the library's solver wakes threads, for a 2 × 2 too.
+    inverse = np.eye(len(factor))
+    for row in range(len(factor)):
+        inverse[row] = (inverse[row] - factor[row, :row] @ inverse[:row]) / factor[row, row]
+    return inverse
 
 
 def _images(cov: FloatArray) -> Images:
