@@ -53,7 +53,8 @@ class Ascent:
         self.law, self.columns = law, np.arange(law.size)
         self.energy = np.full(law.size, -np.inf)
         self.kept_pack, self.kept_first = np.zeros((0, 0)), np.zeros((0, 0))
-        self.idle = np.zeros(law.size, dtype=int)  # sweeps without a gain beyond rounding
+        self.idle = np.zeros(law.size, dtype=int)  # sweeps without a gain beyond rounding, nor a smaller step
+        self.least = np.full(law.size, np.inf)
         self.length = np.ones(law.size)  # share of a Newton step
         self.extrapolated = np.zeros(law.size, dtype=bool)
         self.history: Anderson | None = None
@@ -93,7 +94,8 @@ class Ascent:
         gain = np.where(fell, np.inf, energy - self.energy)
         self.energy = np.where(fell, self.energy, energy)
         self.traces.append((self.columns, self.energy))
-        self.idle = np.where(gain > slack, 0, self.idle + 1)
+        self.idle = np.where((gain > slack) | (state.moved < 0.5 * self.least), 0, self.idle + 1)
+        self.least = np.where(self.idle == 0, state.moved, self.least)
         moving = (~(state.moved <= self.tolerance**2) & (self.idle < _IDLE)) | fell
         if sweep >= _PLAIN:
             self._keep()
@@ -143,7 +145,8 @@ class Ascent:
             keep = np.flatnonzero(~stop)
             self.state = self.state.take(keep)
             self.columns, self.law, self.energy = self.columns[keep], self.law[keep], self.energy[keep]
-            self.extrapolated, self.length, self.idle = self.extrapolated[keep], self.length[keep], self.idle[keep]
+            for name in ("extrapolated", "length", "idle", "least"):
+                setattr(self, name, getattr(self, name)[keep])
             if sweep >= _PLAIN:
                 self.kept_pack, self.kept_first = self.kept_pack[:, keep], self.kept_first[..., keep]
             if self.history is not None:

@@ -20,7 +20,8 @@ Step = Callable[[ComplexArray, ComplexArray], Factors]
 
 _NARROW = 1e3  # from this κ on slopes of Bessel ratios by expansion: their differences would cancel
 _FRACTIONS = (1.0, 0.5, 0.2, 0.05, 0.005)
-_STEPS = 3
+_STEPS = 2
+_ROUNDING = 4e-15
 
 
 def gvm_step(eta: ComplexArray, previous: ComplexArray) -> Factors:
@@ -47,18 +48,21 @@ def von_mises_step(eta: ComplexArray, previous: ComplexArray) -> Factors:
     if fresh.any():
         xi[fresh] = _start(eta[fresh])
     facts, moments, height = _evaluate(xi, eta)
+    towards = _natural_target(xi, moments, eta) - xi
     for _ in range(_STEPS):
-        towards = _natural_target(xi, moments, eta) - xi
-        pending = np.abs(towards) > 1e-14 * (1.0 + np.abs(xi))
+        pending = np.abs(towards) > 1e-12 * (1.0 + np.abs(xi))
         for fraction in _FRACTIONS:
             if not pending.any():
                 break
             trial = xi[pending] + fraction * towards[pending]
             new_facts, new_moments, new_height = _evaluate(trial, eta[pending])
-            rises = new_height >= height[pending]
+            new_towards = _natural_target(trial, new_moments, eta[pending]) - trial
+            # Where G cannot tell, the gradient can: it must shrink.
+            gain, slack = new_height - height[pending], _ROUNDING * (1.0 + np.abs(height[pending]))
+            rises = (gain > slack) | ((gain >= -slack) & (np.abs(new_towards) < np.abs(towards[pending])))
             taken = np.flatnonzero(pending)[rises]
             xi[taken], facts[taken], moments[taken] = trial[rises], new_facts[rises], new_moments[rises]
-            height[taken] = new_height[rises]
+            height[taken], towards[taken] = new_height[rises], new_towards[rises]
             pending[taken] = False
     new = eta.copy()
     new[:, 0] = xi
@@ -101,7 +105,8 @@ def _natural_target(xi: ComplexArray, moments: ComplexArray, eta: ComplexArray) 
     squares = np.arange(1, order + 1) ** 2
     # log A_t = -t²/(2κ) - t²/(4κ²) + ..., so A_t'/A_1' = t² (1 - (t² - 1)/(2κ)) + O(1/κ²).
     narrow = squares * (1.0 - (squares - 1) / (2.0 * np.maximum(kappa, 1.0)[:, None]))
-    radial = np.where(kappa[:, None] > _NARROW, narrow, slopes / slopes[:, :1])
+    wide = kappa[:, None] <= _NARROW
+    radial = np.where(wide, slopes / np.where(wide, slopes[:, :1], 1.0), narrow)
     across = np.arange(1, order + 1) * np.where(
         kappa[:, None] > 1e-8, ratios[:, 1:-1] / np.maximum(ratios[:, 1:2], 1e-300), np.eye(order)[0]
     )

@@ -12,6 +12,7 @@ from mgvm.inference._law import Natural
 
 _KRYLOV = 12  # dimension of the space in which the leading direction is sought
 _TILT = 0.9  # largest moment of a tilted start
+_NUDGE = 1e-3
 _DISTINCT = 0.02  # two optima differ if some moment does by more than this
 
 
@@ -55,13 +56,15 @@ def leading_direction(multiply: Callable[[FloatArray], FloatArray], size: int) -
 def default_starts(
     law: Natural, count: int, multiply: Callable[[FloatArray], FloatArray], rng: np.random.Generator
 ) -> ComplexArray:
-    """Moments (count, D) to start from: none, plus and minus the couplings' leading direction, then random ones."""
+    """Moments (count, D) to start from: next to none, the couplings' leading direction and back, then random ones.
+
+    Not none at all: in a law of even harmonics that is a saddle, and sweeps would stay there.
+    """
     size = law.dimension
-    starts = np.zeros((count, size), dtype=complex)
-    if count > 1:
-        direction = leading_direction(multiply, size)
-        starts[1] = _TILT * direction
-        starts[2:3] = -_TILT * direction
+    direction = leading_direction(multiply, size)
+    starts = np.empty((count, size), dtype=complex)
+    starts[0] = _NUDGE * direction
+    starts[1:2], starts[2:3] = _TILT * direction, -_TILT * direction
     for i in range(3, count):
         starts[i] = rng.uniform(0.0, 1.0, size) * np.exp(1j * rng.uniform(-np.pi, np.pi, size))
     return starts

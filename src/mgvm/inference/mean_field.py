@@ -135,10 +135,10 @@ def mean_field(
     max_sweeps : int
         Give up, with a warning, after so many sweeps.
     n_starts : int, optional
-        Starts: zero moments, plus and minus the couplings' leading direction, then random ones. By default three,
-        two above 100,000 angles, one where `start` is given.
+        Starts: moments next to zero, along the couplings' leading direction, against it, then random ones. By default
+        three, two above 100,000 angles, one where `start` is given.
     start : array_like of complex, optional
-        Moments m₁ to start from, (D,) or batch + (D,), in the place of zero.
+        Moments m₁ to start from, (D,) or batch + (D,), in the place of those next to zero.
     rng : None, int or Generator
         For random starts.
     progress : callable, optional

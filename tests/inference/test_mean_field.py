@@ -1,0 +1,491 @@
+"""Mean field against brute force, its naive twin, and itself by other routes."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from naive import mean_field as naive
+from naive import torus
+from scipy import sparse
+
+from mgvm import GvM, VonMises
+from mgvm._numerics.gvm import gvm_facts
+from mgvm.inference import _mean_field_ascent, _mean_field_newton
+from mgvm.inference._law import Natural, concentrations, dense_coupling
+from mgvm.inference._mean_field_factors import gvm_step, von_mises_step
+from mgvm.inference._mean_field_starts import planes
+from mgvm.inference._mean_field_sweeps import sweeper
+from mgvm.inference.mean_field import mean_field
+from mgvm.inference.result import ConvergenceWarning
+
+
+def draw(rng, *shape):
+    return rng.normal(size=shape) + 1j * rng.normal(size=shape)
+
+
+def random_law(rng, dimension, order=2, scale=1.0, batch=()):
+    P, Q = draw(rng, dimension, dimension), draw(rng, dimension, dimension)
+    P, Q = scale * (P + P.conj().T), scale * (Q + Q.T)
+    np.fill_diagonal(P, 0)
+    np.fill_diagonal(Q, 0)
+    return Natural(scale * draw(rng, *batch, dimension), scale * draw(rng, order - 1, dimension), P, Q)
+
+
+def chain(rng, size, coupling, strength, order=1):
+    """A chain of angles with random fields around a direction that drifts."""
+    beside = np.full(size - 1, coupling, dtype=complex)
+    P = sparse.csr_array(sparse.diags_array([beside, beside], offsets=[1, -1]))
+    drift = np.exp(0.3j * np.cumsum(rng.normal(size=size)))
+    b = 0.1 * strength * draw(rng, order - 1, size)
+    return Natural(strength * rng.exponential(size=size) * drift, b, P, sparse.csr_array((size, size), dtype=complex))
+
+
+def as_sparse(law):
+    return law._replace(P=sparse.csr_array(law.P), Q=sparse.csr_array(law.Q))
+
+
+def quietly(*arguments, **options):
+    """Mean field of a law that may have several optima."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "the law is multimodal", ConvergenceWarning)
+        return mean_field(*arguments, **options)
+
+
+def log_normalizers(law):
+    """log Z of each law of a batch: the last angle integrated by the GvM's normaliser, the others on a grid."""
+    a = law.a.reshape(-1, law.dimension)
+    rest = law.dimension - 1
+    n = int(40 + 14 * np.sqrt(concentrations(law).max()))
+    z = np.exp(1j * torus.nodes(n))[np.indices((n,) * rest).reshape(rest, n**rest).T]
+    values = np.real(np.einsum("ni,ij,nj->n", z.conj(), law.P[:rest, :rest], z)) / 2
+    values += np.real(np.einsum("ni,ij,nj->n", z, law.Q[:rest, :rest].conj(), z)) / 2
+    for t, harmonic in enumerate(law.b, start=2):
+        values += np.real(z**t @ harmonic[:rest].conj())
+    pull = z @ law.P[rest, :rest] + z.conj() @ law.Q[rest, :rest]
+    out = []
+    for field in a:
+        eta = np.empty((z.shape[0], law.order), dtype=complex)
+        eta[:, 0], eta[:, 1:] = field[rest] + pull, law.b[:, rest]
+        exponent = values + np.real(z @ field[:rest].conj()) + gvm_facts(eta, 1).log_normalizer
+        top = exponent.max()
+        out.append(top + np.log(np.exp(exponent - top).sum()) + rest * np.log(2 * np.pi / n))
+    return np.array(out).reshape(law.a.shape[:-1])
+
+
+@pytest.mark.jit_only
+@pytest.mark.parametrize("factors", ["gvm", "von_mises"])
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize(("dimension", "count"), [(1, 60), (2, 60), (3, 6)])
+def test_bound_holds_in_thousands_of_laws(dimension, count, order, factors):
+    rng = np.random.default_rng(10 * dimension + order)
+    scales = (1e-2, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0, 300.0)
+    # The oracle's grid grows with the concentration, and its sums of order 3 are slow.
+    for scale in scales[: 4 if dimension == order == 3 else 6 if max(dimension, order) == 3 else 8]:
+        law = random_law(rng, dimension, order, scale, (count,))
+        exact = log_normalizers(law)
+        result = quietly(law, factors)
+        assert result.converged
+        assert result.free_energy.shape == (count,)
+        assert (result.free_energy <= exact + 1e-11 * (1 + np.abs(exact))).all()
+        assert (np.diff(result.trace, axis=0) >= -1e-12 * (1 + np.abs(exact))).all()
+        if dimension == 1 and factors == "gvm":
+            np.testing.assert_allclose(result.free_energy, exact, rtol=1e-12)
+        if scale <= 0.1:  # weak couplings leave little to a product law
+            np.testing.assert_allclose(result.free_energy, exact, atol=15 * dimension**2 * scale**2)
+
+
+def test_the_oracle_of_this_file():
+    rng = np.random.default_rng(0)
+    for dimension in (1, 2, 3):
+        law = random_law(rng, dimension, 3, 0.7)
+        expected = torus.log_normalizer(law.a, law.b, law.P, law.Q, 64)
+        np.testing.assert_allclose(log_normalizers(law), expected, rtol=1e-12)
+
+
+@pytest.mark.parametrize("store", [lambda law: law, as_sparse])
+@pytest.mark.parametrize("order", [1, 2, 3])
+def test_exact_for_a_product(order, store):
+    rng = np.random.default_rng(order)
+    zero = np.zeros((5, 5), dtype=complex)
+    law = Natural(draw(rng, 5) * [0.0, 1e-3, 1.0, 30.0, 1e4], draw(rng, order - 1, 5) * [1, 1, 1, 10, 1e3], zero, zero)
+    result = mean_field(store(law))
+    truth = GvM(np.concatenate([law.a[:, None], law.b.T], axis=1))
+    np.testing.assert_allclose(result.free_energy, truth.log_normalizer().sum(), rtol=1e-14)
+    np.testing.assert_allclose(result.moments, truth.moment(1), atol=1e-14)
+    np.testing.assert_allclose(result.marginals.eta, truth.eta)
+    assert result.n_optima == 1
+    assert result.log_normalizer.method == "mean-field bound"
+    assert np.isnan(result.log_normalizer.standard_error)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("dimension", [2, 3, 6])
+def test_agrees_with_the_naive_twin(dimension, order):
+    rng = np.random.default_rng(dimension + 10 * order)
+    law = random_law(rng, dimension, order, 0.4)
+    m, trace = naive.mean_field(*law, np.zeros(dimension))
+    for store in (lambda law: law, as_sparse):
+        result = quietly(store(law), start=np.zeros(dimension), tolerance=1e-11)
+        np.testing.assert_allclose(result.moments, m, atol=1e-9)
+        np.testing.assert_allclose(result.free_energy, trace[-1], rtol=1e-12)
+    # Before any acceleration dense sweeps go through the angles as the twin does.
+    result = quietly(law, start=np.zeros(dimension))
+    np.testing.assert_allclose(result.trace[:3], trace[:3], rtol=1e-12)
+
+
+@pytest.mark.parametrize("factors", ["gvm", "von_mises"])
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("dimension", [3, 70])  # one block, two blocks
+def test_dense_sparse_and_batch_agree(dimension, order, factors):
+    rng = np.random.default_rng(dimension + order)
+    law = random_law(rng, dimension, order, 0.3 / np.sqrt(dimension))
+    law = law._replace(a=3.0 * law.a + 2.0)  # fields that leave one optimum
+    options = {"tolerance": 1e-10}
+    dense, thin = mean_field(law, factors, **options), mean_field(as_sparse(law), factors, **options)
+    many = mean_field(law._replace(a=np.stack([law.a] * 30).reshape(5, 6, dimension)), factors, n_starts=1, **options)
+    np.testing.assert_allclose(thin.moments, dense.moments, atol=1e-8)
+    np.testing.assert_allclose(many.moments, np.broadcast_to(dense.moments, (5, 6, dimension)), atol=1e-8)
+    np.testing.assert_allclose(many.free_energy, np.full((5, 6), dense.free_energy), rtol=1e-12)
+    np.testing.assert_allclose(thin.free_energy, dense.free_energy, rtol=1e-12)
+    assert many.marginals.batch_shape == (5, 6, dimension)
+    for result in (dense, thin, many):
+        assert (np.diff(result.trace, axis=0) >= -1e-12 * np.abs(result.free_energy)).all()
+        np.testing.assert_allclose(result.trace[-1], result.free_energy, rtol=1e-12)
+        np.testing.assert_allclose(result.marginals.moment(1), result.moments, atol=1e-13)
+
+
+def test_reported_free_energy_is_that_of_the_marginals():
+    rng = np.random.default_rng(3)
+    for order in (1, 2, 3):
+        law = random_law(rng, 4, order, 0.8)
+        result = quietly(law)
+        q = [naive.factor(eta) for eta in result.marginals.eta]
+        np.testing.assert_allclose(result.free_energy, naive.free_energy(*law, q), rtol=1e-12)
+        result = quietly(law, "von_mises")
+        assert isinstance(result.marginals, VonMises)
+        q = [
+            naive.factor([k * np.exp(1j * mu)])
+            for k, mu in zip(result.marginals.kappa, result.marginals.mu, strict=True)
+        ]
+        np.testing.assert_allclose(result.free_energy, naive.free_energy(*law, q), rtol=1e-12)
+
+
+def test_von_mises_factor_is_the_best_one():
+    rng = np.random.default_rng(5)
+    for order, scale in [(2, 0.3), (2, 1.0), (2, 4.0), (3, 1.0), (4, 0.7), (2, 30.0)]:
+        eta = scale * draw(rng, order)
+        zero = np.zeros((1, 1), dtype=complex)
+        result = quietly(Natural(eta[:1], eta[1:, None], zero, zero), "von_mises", tolerance=1e-9)
+        best = naive.von_mises_optimum(eta)
+        np.testing.assert_allclose(result.free_energy, best, rtol=1e-9)
+
+
+def test_von_mises_steps_never_lower_the_height():
+    rng = np.random.default_rng(6)
+    for order in (2, 3, 5):
+        for scale in (0.1, 1.0, 30.0, 1e4, 1e7):
+            eta, xi = scale * draw(rng, 50, order), scale * draw(rng, 50)
+            _, before = heights(eta, xi)
+            new, facts, moments = von_mises_step(eta, xi)
+            value, after = heights(eta, new[:, 0])
+            assert (after >= before - 1e-12 * scale).all()
+            np.testing.assert_allclose(facts[:, :3], value, rtol=1e-10, atol=1e-13 * scale)
+            expected = gvm_facts(new[:, :1], order).moments[:, :order]
+            np.testing.assert_allclose(moments[:, :order], expected, atol=1e-12)
+
+
+def heights(eta, xi):
+    facts = gvm_facts(xi[:, None], max(eta.shape[1], 4))
+    table = np.stack([facts.log_normalizer, facts.dispersion, facts.entropy], axis=1)
+    return table, facts.entropy + np.einsum("rt,rt->r", eta.conj(), facts.moments[:, : eta.shape[1]]).real
+
+
+def test_von_mises_bound_is_below_and_equal_for_order_one():
+    rng = np.random.default_rng(7)
+    for scale in (0.1, 0.5, 2.0):
+        law = random_law(rng, 3, 2, scale, (40,))
+        wide, narrow = quietly(law), quietly(law, "von_mises")
+        # Either may stop at a lesser optimum: started from the narrow one's, the wide family cannot do worse.
+        wide = quietly(law, start=narrow.moments)
+        assert (narrow.free_energy <= wide.free_energy + 1e-10).all()
+        assert (narrow.free_energy < wide.free_energy - 1e-6).any()
+        first = law._replace(b=law.b[:0])
+        np.testing.assert_allclose(quietly(first).free_energy, quietly(first, "von_mises").free_energy, rtol=1e-13)
+
+
+def test_rotation():
+    rng = np.random.default_rng(8)
+    law = random_law(rng, 6, 3, 0.4)
+    turn = np.exp(1j * rng.uniform(-np.pi, np.pi, 6))
+    turned = Natural(
+        law.a * turn,
+        law.b * turn ** np.array([[2], [3]]),
+        law.P * np.outer(turn, turn.conj()),
+        law.Q * np.outer(turn, turn),
+    )
+    start = 0.3 * draw(rng, 6)
+    for factors in ("gvm", "von_mises"):
+        one = quietly(law, factors, start=start, tolerance=1e-10)
+        other = quietly(turned, factors, start=start * turn, tolerance=1e-10)
+        np.testing.assert_allclose(other.moments, one.moments * turn, atol=1e-8)
+        np.testing.assert_allclose(other.free_energy, one.free_energy, rtol=1e-12)
+
+
+@pytest.mark.parametrize(("coupling", "strength"), [(1.0, 1.0), (5.0, 0.5), (20.0, 0.1), (100.0, 0.1)])
+def test_strongly_coupled_chain_converges(coupling, strength):
+    law = chain(np.random.default_rng(9), 2000, coupling, strength, order=2)
+    result = quietly(law, n_starts=2)
+    assert result.converged
+    assert result.n_sweeps < 200
+    # Floor of what sums of this size resolve.
+    assert (np.diff(result.trace) >= -1e-13 * np.abs(result.free_energy)).all()
+    # A fixed point: every factor is the conditional at the moments of the others.
+    first = law.a + law.P @ result.moments + law.Q @ result.moments.conj()
+    again = gvm_facts(np.stack([first, law.b[0]], axis=1))
+    spread = np.sqrt(2 * again.dispersion)
+    assert (np.abs(again.moments[:, 0] - result.moments) / spread).max() < 1e-6
+
+
+def test_strongly_coupled_dense_law_converges():
+    law = chain(np.random.default_rng(9), 150, 50.0, 0.05, order=2)
+    law = law._replace(P=law.P.toarray(), Q=law.Q.toarray())
+    dense, thin = quietly(law, n_starts=1), quietly(as_sparse(law), n_starts=1)
+    assert dense.converged
+    assert dense.n_sweeps < 200
+    np.testing.assert_allclose(dense.free_energy, thin.free_energy, rtol=1e-12)
+
+
+@pytest.mark.parametrize("store", [lambda law: law, as_sparse])
+def test_newton_step_solves_its_system(store):
+    rng = np.random.default_rng(11)
+    law = store(random_law(rng, 8, 2, 0.05))
+    engine = sweeper(law, gvm_step)
+    state = engine.state(planes(law.a[None]), np.zeros((8, 2, 1)))
+    engine.sweep(state)
+    step = _mean_field_newton.newton_step(engine, state, 100)[:16, 0]
+    C = dense_coupling(law)
+    V = np.zeros((16, 16))
+    for d in range(8):
+        factor = GvM([complex(*state.first[d, :, 0]), law.b[0, d]])
+        x, y, second = factor.moment(1).real, factor.moment(1).imag, factor.moment(2)
+        V[2 * d : 2 * d + 2, 2 * d : 2 * d + 2] = [
+            [(1 + second.real) / 2 - x * x, second.imag / 2 - x * y],
+            [second.imag / 2 - x * y, (1 - second.real) / 2 - y * y],
+        ]
+    gradient = (state.a + engine.multiply(state.m) - state.first).ravel()
+    expected = np.linalg.solve(np.linalg.inv(V) - C, gradient)
+    # The iteration stops at a hundredth of the residual.
+    assert np.linalg.norm(step - expected) < 0.03 * np.linalg.norm(expected)
+
+
+def test_gradient_and_curvature_of_the_free_energy():
+    # F along a path of first natural parameters: its slope is (a + C m - η)·V δη.
+    rng = np.random.default_rng(12)
+    law = random_law(rng, 4, 2, 0.5)
+    eta, direction = draw(rng, 4), draw(rng, 4)
+
+    def free_energy(step):
+        return naive.free_energy(
+            *law, [naive.factor([e, b]) for e, b in zip(eta + step * direction, law.b[0], strict=True)]
+        )
+
+    slope = (free_energy(1e-5) - free_energy(-1e-5)) / 2e-5
+    m = np.array([np.sum(naive.factor([e, b]) * np.exp(1j * naive.GRID)) for e, b in zip(eta, law.b[0], strict=True)])
+    gradient = law.a + law.P @ m + law.Q @ m.conj() - eta
+    V = _mean_field_newton._covariances(planes(eta[None]), np.array(law.b))
+    change = _mean_field_newton._times(V, planes(direction[None]))
+    np.testing.assert_allclose((planes(gradient[None]) * change).sum(), slope, rtol=1e-7)
+
+
+@pytest.mark.parametrize("store", [lambda law: law, as_sparse])
+def test_mirror_optima_are_reported(store):
+    # No odd harmonics: turning both angles by half a circle changes nothing.
+    P = np.array([[0, 4.0], [4.0, 0]], dtype=complex)
+    law = store(Natural(np.zeros(2, dtype=complex), np.array([[2.0, 2.0j]]), P, np.zeros((2, 2), dtype=complex)))
+    with pytest.warns(ConvergenceWarning, match="multimodal"):
+        result = mean_field(law)
+    assert result.n_optima >= 2
+    assert result.multimodal
+    best, mirror = result.optima[:2]
+    np.testing.assert_allclose(best.free_energy, mirror.free_energy, rtol=1e-10)
+    np.testing.assert_allclose(best.moments, -mirror.moments, atol=1e-6)
+    np.testing.assert_allclose(sum(optimum.weight for optimum in result.optima), 1.0)
+    assert np.abs(best.moments).min() > 0.5
+    with pytest.warns(ConvergenceWarning, match="multimodal"):
+        assert mean_field(law, n_starts=2).n_optima == 2  # the mirror image is known without a start of its own
+
+
+def test_two_wells_are_reported_and_a_lone_one_is_not():
+    P = np.array([[0, -6.0], [-6.0, 0]], dtype=complex)  # the angles want to be opposite
+    zero, none = np.zeros((2, 2), dtype=complex), np.zeros((0, 2), dtype=complex)
+    with pytest.warns(ConvergenceWarning, match="multimodal"):
+        result = mean_field(Natural(np.array([0.1, 0.1 + 0j]), none, P, zero), n_starts=8, rng=0)
+    assert result.n_optima >= 2
+    lone = mean_field(Natural(np.array([5.0, 0.1 + 0j]), none, P, zero), n_starts=8, rng=0)
+    assert lone.n_optima == 1
+    assert not lone.multimodal
+
+
+def test_batch_reports_several_optima_law_by_law():
+    P = np.array([[0, 4.0], [4.0, 0]], dtype=complex)
+    a = np.array([[0.0, 0.0], [3.0, 3.0], [0.01, 0.0]], dtype=complex)
+    with pytest.warns(ConvergenceWarning, match="multimodal"):
+        result = mean_field(Natural(a, np.array([[2.0, 2.0 + 0j]]), P, np.zeros((2, 2), dtype=complex)))
+    assert list(result.n_optima) == [2, 1, 2]
+    assert result.log_normalizer is None
+    assert result.optima == ()
+
+
+def test_best_start_is_kept():
+    rng = np.random.default_rng(14)
+    for _ in range(10):
+        law = random_law(rng, 4, 2, 1.0)
+        alone = quietly(law, n_starts=1).free_energy
+        assert quietly(law, n_starts=10, rng=1).free_energy >= alone - 1e-9
+
+
+def ornstein_uhlenbeck(size, step, variance, seed):
+    """Conditioned on the circle, a chain of plane vectors with covariance v e^{-|i-j| step}, and weak data."""
+    rng = np.random.default_rng(seed)
+    decay = np.exp(-step)
+    diagonal = np.full(size, (1 + decay**2) / (1 - decay**2) / variance)
+    beside = np.full(size - 1, -decay / (1 - decay**2) / variance)
+    W = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
+    P = -W.astype(complex)
+    np.fill_diagonal(P, 0)
+    path = np.cumsum(rng.normal(scale=np.sqrt(step), size=size))
+    return Natural(
+        0.5 * np.exp(1j * path), np.zeros((0, size), dtype=complex), P, np.zeros((size, size), dtype=complex)
+    )
+
+
+@pytest.mark.parametrize("store", [lambda law: law, as_sparse])
+def test_linear_response_repairs_the_variance_of_chains(store):
+    law = ornstein_uhlenbeck(40, 0.1, 0.5, 0)
+    density = torus.chain_marginals(*law, 256)
+    mass = density / density.sum(axis=1, keepdims=True)
+    exact = (1 - np.abs(mass @ np.exp(1j * torus.nodes(256)))).mean()
+    result = mean_field(store(law))
+    plain = result.marginals.circular_variance().mean()
+    response = result.linear_response(full=False)
+    # Weak data under a stiff prior: .13 exact, .03 by mean field alone.
+    assert plain < 0.3 * exact
+    assert abs(response.circular_variance.mean() - exact) < 0.05 * exact
+    full = result.linear_response()
+    np.testing.assert_allclose(full.blocks, response.blocks, atol=1e-12)
+    assert full.covariance.shape == (80, 80)
+    np.testing.assert_allclose(full.resultant_length, 1 - full.circular_variance, atol=1e-14)
+
+
+def test_linear_response_is_the_answer_to_a_small_field():
+    law = random_law(np.random.default_rng(16), 5, 2, 0.2)
+    options = {"tolerance": 1e-13, "n_starts": 1}
+    covariance = mean_field(law, **options).linear_response().covariance
+    for d, unit in [(0, 1.0), (3, 1.0j)]:
+        shift = np.zeros(5, dtype=complex)
+        shift[d] = 1e-5 * unit
+        up, down = (
+            mean_field(law._replace(a=law.a + shift), **options),
+            mean_field(law._replace(a=law.a - shift), **options),
+        )
+        answer = (up.moments - down.moments) / 2e-5
+        column = covariance[:, 2 * d + (unit == 1.0j)]
+        np.testing.assert_allclose(answer, column[::2] + 1j * column[1::2], atol=1e-7)
+
+
+def test_linear_response_at_high_concentration():
+    # Narrow laws are Gaussian in the angles: Cov of the angles is the inverse of the curvature.
+    P = np.array([[0, 1e5], [1e5, 0]], dtype=complex)
+    law = Natural(np.array([1e4, 3e4], dtype=complex), np.zeros((0, 2), dtype=complex), P, 0 * P)
+    covariance = mean_field(law).linear_response().covariance
+    curvature = np.array([[1e4 + 1e5, -1e5], [-1e5, 3e4 + 1e5]])
+    np.testing.assert_allclose(covariance[1::2, 1::2], np.linalg.inv(curvature), rtol=1e-3)
+
+
+def test_linear_response_refuses_what_it_cannot_do():
+    rng = np.random.default_rng(17)
+    law = random_law(rng, 3, 2, 0.2, (4,))
+    with pytest.raises(ValueError, match="one law at a time"):
+        mean_field(law).linear_response()
+    with pytest.raises(ValueError, match="factors='gvm'"):
+        mean_field(law._replace(a=law.a[0]), "von_mises").linear_response()
+    long = chain(rng, 6000, 0.1, 1.0)
+    with pytest.raises(ValueError, match="GB"):
+        mean_field(long).linear_response()
+
+
+def test_warns_when_out_of_sweeps_and_goes_on_from_there():
+    law = chain(np.random.default_rng(18), 300, 20.0, 0.1)
+    with pytest.warns(ConvergenceWarning, match="max_sweeps"):
+        first = mean_field(law, max_sweeps=3, n_starts=1)
+    assert not first.converged
+    assert first.trace.shape == (3,)
+    assert first.n_sweeps == 3
+    again = quietly(law, start=first.moments)
+    assert again.converged
+    assert again.free_energy > first.free_energy
+
+
+@pytest.mark.parametrize("stop", [1, 3, 12])
+def test_interruption_keeps_a_bound(stop):
+    law = chain(np.random.default_rng(19), 300, 20.0, 0.1)
+    seen = []
+
+    def progress(sweep, energies):
+        seen.append((sweep, energies.max()))
+        if sweep == stop:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match="interrupted"):
+        result = mean_field(law, n_starts=1, progress=progress)
+    assert not result.converged
+    assert [sweep for sweep, _ in seen] == list(range(1, stop + 1))
+    np.testing.assert_allclose(result.free_energy, seen[-1][1], rtol=1e-12)
+
+
+def test_interruption_within_a_sweep(monkeypatch):
+    law = chain(np.random.default_rng(20), 5000, 1.0, 1.0)
+    engine = sweeper(law, gvm_step)
+    calls = []
+
+    def step(eta, previous):
+        calls.append(1)
+        if len(calls) == 2:
+            raise KeyboardInterrupt
+        return gvm_step(eta, previous)
+
+    engine._step = step
+    state = engine.state(planes(law.a[None]), np.zeros((5000, 2, 1)))
+    outcome = _mean_field_ascent.Ascent(engine, state, np.zeros(1, dtype=int), 1e-8).run(10)
+    assert outcome.interrupted
+    assert not outcome.converged.any()
+
+
+def test_flat_optimum_settles():
+    # At |P| = 1 two free angles just begin to order: F is flat to fourth order and sweeps creep.
+    P = np.array([[0, 2.0], [2.0, 0]], dtype=complex)
+    law = Natural(np.zeros(2, dtype=complex), np.zeros((0, 2), dtype=complex), P, 0 * P)
+    result = mean_field(law, start=np.array([0.5, 0.5]))
+    assert result.converged
+    np.testing.assert_allclose(result.free_energy, 2 * np.log(2 * np.pi), atol=1e-11)
+
+
+def test_bad_input():
+    rng = np.random.default_rng(21)
+    law = random_law(rng, 3, 2, 0.2)
+    with pytest.raises(ValueError, match="factors must be one of 'gvm', 'von_mises'"):
+        mean_field(law, "gaussian")
+    with pytest.raises(ValueError, match=r"start must hold a moment for each angle, shape \(3,\), got \(4,\)"):
+        mean_field(law, start=np.zeros(4))
+    with pytest.raises(ValueError, match="|m| <= 1"):
+        mean_field(law, start=[2.0, 0.0, 0.0])
+    with pytest.raises(ValueError, match="n_starts"):
+        mean_field(law, n_starts=0)
+    with pytest.raises(ValueError, match="tolerance"):
+        mean_field(law, tolerance=0.0)
+    with pytest.raises(ValueError, match="max_sweeps"):
+        mean_field(law, max_sweeps=0)
+    with pytest.raises(TypeError, match="natural parameters"):
+        mean_field(3.0)
