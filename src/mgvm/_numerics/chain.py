@@ -1,10 +1,10 @@
 """Messages along the edges of a forest of angles, on an n-point grid of each; everything kept as logarithms.
 
 An edge between a row angle φ_i and a column angle φ_j has the kernel exp(Re(conj(z_i) p z_j) + Re(conj(q) z_i z_j)). On
-a grid that is u[i - j]·v[i + j], two tables of n numbers: n² products a message and no n² exponentials. Fourier
-transforms (for v = 1) would not pay below some hundred nodes, and their rounding drowns the tails, which are where two
-messages that contradict each other meet. The products are taken as plain numbers where none can underflow, and as
-sums of logarithms else.
+a grid that is u[i - j]·v[i + j], two tables of n numbers: n² products a message and no n² exponentials. (Fourier
+transforms, for v = 1, would not pay below a hundred nodes or so, and their rounding drowns the tails, which are where
+messages that contradict each other meet.) A row whose products vanish is summed anew from logarithms, so that
+messages hold to rounding however small they are.
 
 Angles d of a forest come with `order` (parents first), `parent` (-1 for roots) and `couplings` (D, 4): real and
 imaginary part of P and Q at (parent, d).
@@ -19,10 +19,13 @@ import numpy as np
 from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.exponential import bounded_exp, positive_log
 
-_LINEAR = 600.0  # log range up to which products of plain numbers stay above underflow
+_VANISHING = 1e-250  # sums above it have lost nothing to the bound e^-700 of their factors
 _LOST = -60.0  # of a log weight beside a weight of one
 _CHUNK = 32
 _SUMS = {"reassoc", "contract", "nsz", "nnan"}
+
+# circle (2, n): cos, sin; waves (4, 2n): log u, log v, u, v; base (2, n): log weights of columns, weights; work (2, n)
+Scratch = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 
 @inner()
@@ -33,6 +36,11 @@ def circle_table(n: int) -> np.ndarray:
         out[0, k] = math.cos(2.0 * math.pi * k / n)
         out[1, k] = math.sin(2.0 * math.pi * k / n)
     return out
+
+
+@inner()
+def _scratch(n: int) -> Scratch:
+    return circle_table(n), np.empty((4, 2 * n)), np.empty((2, n)), np.empty((2, n))
 
 
 @inner(fastmath=_SUMS)
@@ -47,31 +55,23 @@ def _load_wave(real: float, imag: float, offset: float, sign: int, circle: np.nd
         out[m + n] = out[m]
 
 
-@inner(fastmath=_SUMS)
-def load_edge(
-    coupling: np.ndarray, from_child: bool, offset: float, circle: np.ndarray, base: np.ndarray, waves: np.ndarray
-) -> bool:
-    """Make ready the tables of one edge, for rows at the nodes + offset; whether they hold plain numbers, not logs.
+@inner(fastmath={"contract", "nnan"})
+def _load_exponentials(logs: np.ndarray, out: np.ndarray) -> None:
+    """exp of logs <= 0, bounded below by e^-700."""
+    for j in range(logs.size):
+        out[j] = bounded_exp(logs[j] if logs[j] > -700.0 else -700.0)
 
-    `base` are log weights of the column angle with maximum 0.
-    """
-    n = base.size
+
+@inner()
+def _load_edge(coupling: np.ndarray, from_child: bool, offset: float, scratch: Scratch) -> None:
+    """Make ready the tables of one edge, with rows at the nodes + offset and the log weights of columns in base[0]."""
+    circle, waves, base, _ = scratch
     turn = 1.0 if from_child else -1.0  # rows are the parent's where the message comes from the child
     _load_wave(coupling[0], turn * coupling[1], offset, -1, circle, waves[0])
     _load_wave(coupling[2], coupling[3], offset, 1, circle, waves[1])
-    low = 0.0
-    for j in range(n):
-        low = base[j] if base[j] < low else low
-    reach = 2.0 * (math.hypot(coupling[0], coupling[1]) + math.hypot(coupling[2], coupling[3])) - low
-    if reach > _LINEAR:
-        return False
-    for j in range(n):
-        base[j] = bounded_exp(base[j])
-        waves[0, j] = bounded_exp(waves[0, j])
-        waves[1, j] = bounded_exp(waves[1, j])
-        waves[0, j + n] = waves[0, j]
-        waves[1, j + n] = waves[1, j]
-    return True
+    _load_exponentials(waves[0], waves[2])
+    _load_exponentials(waves[1], waves[3])
+    _load_exponentials(base[0], base[1])
 
 
 @inner(fastmath=_SUMS)
@@ -79,6 +79,15 @@ def _largest(values: np.ndarray) -> float:
     top = -1e300
     for j in range(values.size):
         top = values[j] if values[j] > top else top
+    return top
+
+
+@inner(fastmath=_SUMS)
+def _load_shifted(values: np.ndarray, out: np.ndarray) -> float:
+    """Copy values less their largest, which is returned."""
+    top = _largest(values)
+    for j in range(values.size):
+        out[j] = values[j] - top
     return top
 
 
@@ -95,8 +104,8 @@ def _exponentiate(values: np.ndarray, top: float) -> float:
 
 
 @inner(fastmath=_SUMS)
-def _exponentials(left: np.ndarray, right: np.ndarray, base: np.ndarray, out: np.ndarray) -> tuple[float, float]:
-    """exp(left + right + base) over its largest value: the sum, and the log of that value."""
+def _load_products_of_logs(left: np.ndarray, right: np.ndarray, base: np.ndarray, out: np.ndarray) -> float:
+    """exp(left + right + base) over its largest value; returns the log of the sum with that value."""
     n = base.size
     for j in range(n):
         out[j] = left[j] + right[j] + base[j]
@@ -108,16 +117,7 @@ def _exponentials(left: np.ndarray, right: np.ndarray, base: np.ndarray, out: np
             total += _exponentiate(chunk, top)
         else:
             chunk[:] = 0.0
-    return total, top
-
-
-@inner(fastmath=_SUMS)
-def shifted(values: np.ndarray, out: np.ndarray) -> float:
-    """Copy values less their largest, which is returned."""
-    top = _largest(values)
-    for j in range(values.size):
-        out[j] = values[j] - top
-    return top
+    return top + math.log(total)
 
 
 @inner(fastmath=_SUMS)
@@ -129,45 +129,54 @@ def _sum_of_products(left: np.ndarray, right: np.ndarray, base: np.ndarray) -> f
 
 
 @inner(fastmath={"contract"})
-def add_message(linear: bool, base: np.ndarray, waves: np.ndarray, work: np.ndarray, out: np.ndarray) -> None:
+def _add_message(scratch: Scratch, out: np.ndarray) -> None:
     """Add the log message to the n row nodes."""
-    n = base.size
+    _, waves, base, work = scratch
+    n = out.size
+    total, row = work[0], work[1]
     # Views of the tables, so that the inner loops count from zero: only then do they vectorise.
-    if not linear:
-        for i in range(n):
-            total, shift = _exponentials(waves[0, n - i : 2 * n - i], waves[1, i : i + n], base, work)
-            out[i] += shift + math.log(total)
-        return
     for i in range(n):
-        work[i] = _sum_of_products(waves[0, n - i : 2 * n - i], waves[1, i : i + n], base)
+        total[i] = _sum_of_products(waves[2, n - i : 2 * n - i], waves[3, i : i + n], base[1])
     for i in range(n):
-        out[i] += positive_log(work[i])
+        out[i] += positive_log(total[i] if total[i] > _VANISHING else 1.0)
+    for i in range(n):
+        if total[i] <= _VANISHING:
+            out[i] += _load_products_of_logs(waves[0, n - i : 2 * n - i], waves[1, i : i + n], base[0], row)
+
+
+@inner()
+def _load_cavity(whole: np.ndarray, part: np.ndarray, scratch: Scratch) -> None:
+    """Log weights of a parent without what one child told it."""
+    base, work = scratch[2], scratch[3]
+    for j in range(whole.size):
+        work[0, j] = whole[j] - part[j]
+    _load_shifted(work[0], base[0])
 
 
 @entry()
 def upward(
     belief: np.ndarray, up: np.ndarray, order: np.ndarray, parent: np.ndarray, couplings: np.ndarray
 ) -> np.ndarray:
-    """Turn the sites in `belief` (D, n) into what the subtrees say, and fill `up` with messages to parents.
+    """Turn the sites in `belief` (D, n) into what the subtrees say; add the messages to parents to `up`, all zero.
 
     Returns the log of what was divided out at every angle; their sum is log Z less D log(2π/n).
     """
     size, n = belief.shape
-    circle, waves, base, work = circle_table(n), np.empty((2, 2 * n)), np.empty(n), np.empty(n)
+    scratch = _scratch(n)
+    base = scratch[2]
     gain = np.empty(size)
     for position in range(size - 1, -1, -1):
         d = order[position]
-        gain[d] = shifted(belief[d], base)
+        gain[d] = _load_shifted(belief[d], base[0])
         if parent[d] < 0:
             total = 0.0
             for j in range(n):
-                total += math.exp(base[j])
+                total += math.exp(base[0, j])
             gain[d] += math.log(total)
             continue
-        linear = load_edge(couplings[d], True, 0.0, circle, base, waves)
+        _load_edge(couplings[d], True, 0.0, scratch)
         gain[d] += math.hypot(couplings[d, 0], couplings[d, 1]) + math.hypot(couplings[d, 2], couplings[d, 3])
-        up[d, :] = 0.0
-        add_message(linear, base, waves, work, up[d])
+        _add_message(scratch, up[d])
         for i in range(n):
             belief[parent[d], i] += up[d, i]
     return gain
@@ -176,22 +185,12 @@ def upward(
 @entry()
 def downward(full: np.ndarray, up: np.ndarray, order: np.ndarray, parent: np.ndarray, couplings: np.ndarray) -> None:
     """Turn the beliefs of the subtrees in `full` (D, n) into log marginals up to constants."""
-    n = full.shape[1]
-    circle, waves, base, work = circle_table(n), np.empty((2, 2 * n)), np.empty(n), np.empty(n)
+    scratch = _scratch(full.shape[1])
     for d in order:
-        if parent[d] < 0:
-            continue
-        _load_cavity(full[parent[d]], up[d], base, work)
-        linear = load_edge(couplings[d], False, 0.0, circle, base, waves)
-        add_message(linear, base, waves, work, full[d])
-
-
-@inner()
-def _load_cavity(whole: np.ndarray, part: np.ndarray, base: np.ndarray, work: np.ndarray) -> None:
-    """Log weights of a parent without what one child told it, maximum 0."""
-    for j in range(base.size):
-        work[j] = whole[j] - part[j]
-    shifted(work, base)
+        if parent[d] >= 0:
+            _load_cavity(full[parent[d]], up[d], scratch)
+            _load_edge(couplings[d], False, 0.0, scratch)
+            _add_message(scratch, full[d])
 
 
 @entry()
@@ -210,39 +209,34 @@ def refine(
     belief, up, full = sources
     size, n = belief.shape
     parts = fine.shape[2]
-    circle, waves, base, work = circle_table(n), np.empty((2, 2 * n)), np.empty(n), np.empty(n)
-    message = np.empty(n)
-    for d in range(size):
-        above = parent[d]
-        if above < 0:
+    scratch, message = _scratch(n), np.empty(n)
+    for edge in range(2 * size):
+        d, from_child = edge // 2, edge % 2 == 0
+        if parent[d] < 0 or not (from_child or with_parents):
             continue
+        if from_child:
+            _load_shifted(belief[d], scratch[2][0])
+        else:
+            _load_cavity(full[parent[d]], up[d], scratch)
+        row = parent[d] if from_child else d
         for part in range(parts):
-            offset = 2.0 * math.pi * part / (n * parts)
-            shifted(belief[d], base)
-            linear = load_edge(couplings[d], True, offset, circle, base, waves)
+            _load_edge(couplings[d], from_child, 2.0 * math.pi * part / (n * parts), scratch)
             message[:] = 0.0
-            add_message(linear, base, waves, work, message)
+            _add_message(scratch, message)
             for i in range(n):
-                fine[above, i, part] += message[i]
-            if with_parents:
-                _load_cavity(full[above], up[d], base, work)
-                linear = load_edge(couplings[d], False, offset, circle, base, waves)
-                message[:] = 0.0
-                add_message(linear, base, waves, work, message)
-                for i in range(n):
-                    fine[d, i, part] += message[i]
+                fine[row, i, part] += message[i]
 
 
 @inner(fastmath=_SUMS)
-def _mean_of_row(left: np.ndarray, right: np.ndarray, base: np.ndarray, circle: np.ndarray) -> complex:
-    """Mean of e^{2πij/n} under the weights left·right·base."""
+def _means(left: np.ndarray, right: np.ndarray, base: np.ndarray, circle: np.ndarray) -> tuple[float, float, float]:
+    """Sum of the weights left·right·base, and of those times cosine and sine."""
     total, even, odd = 0.0, 0.0, 0.0
     for j in range(base.size):
         weight = left[j] * right[j] * base[j]
         total += weight
         even += weight * circle[0, j]
         odd += weight * circle[1, j]
-    return complex(even / total, odd / total)
+    return total, even, odd
 
 
 @entry()
@@ -254,29 +248,27 @@ def pair_moments(
     The mean of z_d given the parent's node, averaged under the parent's marginal.
     """
     size, n = belief.shape
-    circle, waves, base, work = circle_table(n), np.empty((2, 2 * n)), np.empty(n), np.empty(n)
-    marginal, ones = np.empty(n), np.ones(n)
+    scratch, marginal, ones = _scratch(n), np.empty(n), np.ones(n)
+    circle, waves, base, work = scratch
     difference, both = np.zeros(size, dtype=np.complex128), np.zeros(size, dtype=np.complex128)
     for d in range(size):
         if parent[d] < 0:
             continue
-        shifted(belief[d], base)
-        linear = load_edge(couplings[d], True, 0.0, circle, base, waves)
-        shifted(full[parent[d]], marginal)
+        _load_shifted(belief[d], base[0])
+        _load_edge(couplings[d], True, 0.0, scratch)
+        _load_shifted(full[parent[d]], marginal)
         mass = 0.0
         for i in range(n):
-            left, right = waves[0, n - i : 2 * n - i], waves[1, i : i + n]
-            if linear:
-                mean = _mean_of_row(left, right, base, circle)
-            else:
-                _exponentials(left, right, base, work)
-                mean = _mean_of_row(work, ones, ones, circle)
+            total, even, odd = _means(waves[2, n - i : 2 * n - i], waves[3, i : i + n], base[1], circle)
+            if total <= _VANISHING:
+                _load_products_of_logs(waves[0, n - i : 2 * n - i], waves[1, i : i + n], base[0], work[0])
+                total, even, odd = _means(work[0], ones, ones, circle)
             weight = math.exp(marginal[i])
             mass += weight
             # Both angles start at -π: the two signs cancel.
             here = complex(weight * circle[0, i], weight * circle[1, i])
-            difference[d] += here * mean.conjugate()
-            both[d] += here * mean
+            difference[d] += here * complex(even / total, -odd / total)
+            both[d] += here * complex(even / total, odd / total)
         difference[d] /= mass
         both[d] /= mass
     return difference, both
