@@ -1,6 +1,5 @@
-"""exact_chain on a chain of 20,000 angles, against a plain NumPy transfer operator that only finds log Z.
-
-Run: python benchmarks/bench_exact_chain.py
+"""Claim: log Z, all marginals and all pair moments of a chain of 20,000 angles take less than 5 CPU seconds together, in
+memory linear in the number of angles; log Z alone takes less time than a transfer operator in NumPy.
 """
 
 from __future__ import annotations
