@@ -1,4 +1,7 @@
-"""Conjugate gradients for the Newton step of mean field with sparse couplings, see `mgvm.inference._mean_field_newton`."""
+"""Conjugate gradients for Newton steps of mean field with sparse couplings.
+
+The system is derived in `mgvm.inference._mean_field_newton`.
+"""
 
 from __future__ import annotations
 

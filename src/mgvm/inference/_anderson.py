@@ -70,7 +70,7 @@ class Anderson:
             step = (weights[:, 0] @ self._outputs[..., 0])[:, None]
         else:
             step = np.einsum("jn,jrn->rn", weights, self._outputs)
-        return self._last_output - step, weights.any(axis=0)
+        return self._last_output - step, np.asarray(weights.any(axis=0))
 
 
 def _products(stack: FloatArray, one: FloatArray) -> FloatArray:

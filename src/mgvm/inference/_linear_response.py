@@ -57,8 +57,8 @@ def linear_response(law: Natural, V: FloatArray, full: bool) -> LinearResponse:
     size = law.dimension
     if full and size > _DENSE:
         raise ValueError(
-            f"the covariance of {size} angles would fill {32 * size**2 / 1e9:.1f} GB; ask for the blocks of single angles, "
-            "full=False, or for at most 5000 angles"
+            f"the covariance of {size} angles would fill {32 * size**2 / 1e9:.1f} GB; ask for the blocks of single "
+            "angles, full=False, or for at most 5000 angles"
         )
     if law.is_sparse and not full:
         return LinearResponse(_sparse_blocks(law, V), None)

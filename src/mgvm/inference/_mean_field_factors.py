@@ -18,9 +18,11 @@ from mgvm._validation import ComplexArray, FloatArray
 Factors = tuple[ComplexArray, FloatArray, ComplexArray]
 Step = Callable[[ComplexArray, ComplexArray], Factors]
 
+_WIDE = 1e-4  # up to this κ ratios of Bessel functions by their series
 _NARROW = 1e3  # from this κ on slopes of Bessel ratios by expansion: their differences would cancel
 _FRACTIONS = (1.0, 0.5, 0.2, 0.05, 0.005)
-_STEPS = 2
+_STEPS = 12
+_FLAT = 1e-2  # least curvature of a Newton step, in units of the family's own
 _ROUNDING = 4e-15
 
 
@@ -34,36 +36,31 @@ def gvm_step(eta: ComplexArray, previous: ComplexArray) -> Factors:
 
 
 def von_mises_step(eta: ComplexArray, previous: ComplexArray) -> Factors:
-    """Steps that raise G(ξ) = Re Σ_t conj(η_t) m_t(ξ) + H(ξ) over von Mises factors with natural parameter ξ.
+    """Maximise G(ξ) = Re Σ_t conj(η_t) m_t(ξ) + H(ξ) over von Mises factors with natural parameter ξ.
 
-    The natural gradient points from ξ = κu, |u| = 1, to
-
-        u [Σ_t (A_t'/A_1') Re(η_t conj(u)^t) + i Σ_t (t A_t/A_1) Im(η_t conj(u)^t)],   A_t = I_t(κ)/I_0(κ),
-
-    which for T = 1 is the optimum η₁ itself. The step is shortened until G does not fall. NaN as the previous factor
-    asks for a start.
+    Newton steps from the factors as they are, shortened until G does not fall; NaN asks for a start. For T = 1 the
+    answer would be η₁ itself.
     """
     xi = previous.copy()
     fresh = np.isnan(xi)
     if fresh.any():
         xi[fresh] = _start(eta[fresh])
     facts, moments, height = _evaluate(xi, eta)
-    towards = _natural_target(xi, moments, eta) - xi
     for _ in range(_STEPS):
-        pending = np.abs(towards) > 1e-12 * (1.0 + np.abs(xi))
+        towards = _ascent_direction(xi, moments, eta)
+        pending = np.abs(towards) > 1e-11 * (1.0 + np.abs(xi))
+        if not pending.any():
+            break
         for fraction in _FRACTIONS:
-            if not pending.any():
-                break
             trial = xi[pending] + fraction * towards[pending]
             new_facts, new_moments, new_height = _evaluate(trial, eta[pending])
-            new_towards = _natural_target(trial, new_moments, eta[pending]) - trial
-            # Where G cannot tell, the gradient can: it must shrink.
-            gain, slack = new_height - height[pending], _ROUNDING * (1.0 + np.abs(height[pending]))
-            rises = (gain > slack) | ((gain >= -slack) & (np.abs(new_towards) < np.abs(towards[pending])))
+            rises = new_height >= height[pending] - _ROUNDING * (1.0 + np.abs(height[pending]))
             taken = np.flatnonzero(pending)[rises]
             xi[taken], facts[taken], moments[taken] = trial[rises], new_facts[rises], new_moments[rises]
-            height[taken], towards[taken] = new_height[rises], new_towards[rises]
+            height[taken] = new_height[rises]
             pending[taken] = False
+            if not pending.any():
+                break
     new = eta.copy()
     new[:, 0] = xi
     return new, facts, moments
@@ -74,7 +71,7 @@ def _evaluate(xi: ComplexArray, eta: ComplexArray) -> tuple[FloatArray, ComplexA
     order = eta.shape[1]
     law = np.zeros((xi.size, 2), dtype=complex)
     law[:, 0] = xi
-    facts, _, moments = order_two_moments(law) if order <= 3 else general_moments(law, order + 1)
+    facts, _, moments = order_two_moments(law) if order <= 2 else general_moments(law, order + 2)
     height = facts[:, 2] + np.einsum("rt,rt->r", eta.conj(), moments[:, :order]).real
     return facts, moments, height
 
@@ -93,22 +90,64 @@ def _start(eta: ComplexArray) -> ComplexArray:
     return np.where(better, mode, eta[:, 0])
 
 
-def _natural_target(xi: ComplexArray, moments: ComplexArray, eta: ComplexArray) -> ComplexArray:
-    """Where the natural gradient points, see `von_mises_step`."""
+def _ascent_direction(xi: ComplexArray, moments: ComplexArray, eta: ComplexArray) -> ComplexArray:
+    """Newton's step for G at ξ = κu, uphill where G is not concave.
+
+    With c_t + i s_t = η_t conj(u)^t and A_t = I_t(κ)/I_0(κ), in the frame of u (along, across):
+
+        gradient  Σ A_t' c_t - κ A_1',   Σ t A_t s_t / κ,
+        Hessian   Σ A_t'' c_t - A_1' - κ A_1'',   (Σ t A_t' s_t - across) / κ,   (along - Σ t² A_t c_t / κ) / κ.
+
+    Taken in the metric of the von Mises family, diag(A_1', A_1/κ), where the Hessian of order 1 is minus one.
+    """
     order = eta.shape[1]
     kappa = np.abs(xi)
-    safe = np.maximum(kappa, 1e-300)
-    unit = np.where(kappa > 0.0, xi / safe, 1.0)
-    powers = unit[:, None] ** np.arange(1, order + 2)
-    ratios = np.concatenate([np.ones((xi.size, 1)), (moments[:, : order + 1] * powers.conj()).real], axis=1)
-    slopes = 0.5 * (ratios[:, :-2] + ratios[:, 2:]) - ratios[:, 1:-1] * ratios[:, 1:2]
-    squares = np.arange(1, order + 1) ** 2
-    # log A_t = -t²/(2κ) - t²/(4κ²) + ..., so A_t'/A_1' = t² (1 - (t² - 1)/(2κ)) + O(1/κ²).
-    narrow = squares * (1.0 - (squares - 1) / (2.0 * np.maximum(kappa, 1.0)[:, None]))
+    unit = np.where(kappa > 0.0, xi / np.maximum(kappa, 1e-300), 1.0)
+    kappa = np.maximum(kappa, _WIDE)
+    ratios, slopes, bends = _bessel_ratios(kappa, unit, moments, order)
+    t = np.arange(1, order + 1)
+    local = eta * unit[:, None].conj() ** t
+    c, s = local.real, local.imag
+    along = (slopes * c).sum(axis=1) - kappa * slopes[:, 0]
+    across = (t * ratios * s).sum(axis=1) / kappa
+    first, second = np.sqrt(slopes[:, 0]), np.sqrt(ratios[:, 0] / kappa)
+    x = (1.0 + kappa * bends[:, 0] / slopes[:, 0]) - (bends * c).sum(axis=1) / slopes[:, 0]
+    y = ((t**2 * ratios * c).sum(axis=1) / kappa - along) / (kappa * second**2)
+    xy = -((t * slopes * s).sum(axis=1) - across) / (kappa * first * second)
+    step = _solve_uphill(x, xy, y, along / first, across / second)
+    return np.asarray(unit * (step[0] / first + 1j * step[1] / second))
+
+
+def _solve_uphill(
+    x: FloatArray, xy: FloatArray, y: FloatArray, along: FloatArray, across: FloatArray
+) -> tuple[FloatArray, FloatArray]:
+    """|M|⁻¹ g for M = [[x, xy], [xy, y]], its eigenvalues taken by their size and not below _FLAT."""
+    middle, radius = 0.5 * (x + y), np.hypot(0.5 * (x - y), xy)
+    high, low = middle + radius, middle - radius
+    of_high, of_low = 1.0 / np.maximum(np.abs(high), _FLAT), 1.0 / np.maximum(np.abs(low), _FLAT)
+    # A function of a 2 x 2 matrix is α + β M.
+    split = radius > 1e-12 * (1.0 + np.abs(middle))
+    beta = np.where(split, (of_high - of_low) / np.where(split, 2.0 * radius, 1.0), 0.0)
+    alpha = of_high - beta * high
+    return alpha * along + beta * (x * along + xy * across), alpha * across + beta * (xy * along + y * across)
+
+
+def _bessel_ratios(
+    kappa: FloatArray, unit: ComplexArray, moments: ComplexArray, order: int
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """A_t, A_t' and A_t'' for t = 1..order, each (r, order)."""
+    powers = unit[:, None] ** np.arange(1, order + 3)
+    ratios = np.concatenate([np.ones((kappa.size, 1)), (moments[:, : order + 2] * powers.conj()).real], axis=1)
+    # At _WIDE and below the series: A_t = (κ/2)^t / t!.
+    t = np.arange(order + 3)
+    small = (0.5 * kappa[:, None]) ** t / np.cumprod(np.maximum(t, 1))
+    ratios = np.where(kappa[:, None] <= _WIDE, small, ratios)
+    slopes = np.zeros((kappa.size, order + 2))
+    slopes[:, 1:] = 0.5 * (ratios[:, :-2] + ratios[:, 2:]) - ratios[:, 1:-1] * ratios[:, 1:2]
+    bends = 0.5 * (slopes[:, :-2] + slopes[:, 2:]) - slopes[:, 1:-1] * ratios[:, 1:2] - ratios[:, 1:-2] * slopes[:, 1:2]
+    # log A_t = -t²/(2κ) - t²/(4κ²) + ... where differences of ratios would cancel.
+    square, width = np.arange(1, order + 1) ** 2, 1.0 / kappa[:, None]
+    narrow = 0.5 * square * width**2 * (1.0 + width - 0.5 * square * width)
+    bent = -square * width**3 * (1.0 + 1.5 * width - 0.75 * square * width)
     wide = kappa[:, None] <= _NARROW
-    radial = np.where(wide, slopes / np.where(wide, slopes[:, :1], 1.0), narrow)
-    across = np.arange(1, order + 1) * np.where(
-        kappa[:, None] > 1e-8, ratios[:, 1:-1] / np.maximum(ratios[:, 1:2], 1e-300), np.eye(order)[0]
-    )
-    local = eta * powers[:, :order].conj()
-    return np.asarray(unit * ((radial * local.real).sum(axis=1) + 1j * (across * local.imag).sum(axis=1)))
+    return ratios[:, 1:-2], np.where(wide, slopes[:, 1:-1], narrow), np.where(wide, bends, bent)

@@ -34,7 +34,9 @@ def leading_direction(multiply: Callable[[FloatArray], FloatArray], size: int) -
     angles = np.arange(size)
     start = np.stack([np.cos(0.1 * angles) + 0.2, 0.1 + 0.3 * np.sin(2.0 * angles)], axis=1)[:, :, None]
     vector = start / np.linalg.norm(start)
-    basis, diagonal, beside = [vector], [], []
+    basis = [vector]
+    diagonal: list[float] = []
+    beside: list[float] = []
     for _ in range(min(_KRYLOV, 2 * size)):
         image = multiply(basis[-1])
         diagonal.append(float(np.vdot(image, basis[-1])))

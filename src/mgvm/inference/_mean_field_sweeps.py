@@ -12,6 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from mgvm._numerics.mean_field import (
+    Coupling,
     apply_coupling,
     gather_fields,
     greedy_colours,
@@ -52,18 +53,26 @@ class State:
 
     def take(self, columns: np.ndarray) -> State:
         """Some columns, copied."""
-        return State(
-            *(np.ascontiguousarray(part[..., columns]) for part in (self.a, self.pack, self.first, self.local)),
-            self.moved[columns],
+        a, pack, first, local = (
+            np.ascontiguousarray(part[..., columns]) for part in (self.a, self.pack, self.first, self.local)
         )
+        return State(a, pack, first, local, self.moved[columns])
 
 
 class Sweeper(Protocol):
     """A law's couplings, ready to sweep."""
 
-    b: ComplexArray
-    coupling: tuple[np.ndarray, np.ndarray, np.ndarray] | None  # of a sparse law
-    conditional: bool  # whether a factor is the whole conditional, so that m responds to the field by its covariance
+    @property
+    def b(self) -> ComplexArray:
+        """Harmonics from the second on, (T - 1, D)."""
+
+    @property
+    def coupling(self) -> Coupling | None:
+        """The coupling of a sparse law."""
+
+    @property
+    def conditional(self) -> bool:
+        """Whether a factor is the whole conditional, so that m answers to the field by its covariance."""
 
     def state(self, a: FloatArray, m: FloatArray) -> State:
         """A state with given moments."""
@@ -90,7 +99,7 @@ class SparseSweeper:
 
     def __init__(self, law: Natural, step: Step) -> None:
         coupling = sparse_coupling(law)
-        self.coupling = (coupling.indptr, coupling.indices, coupling.blocks)
+        self.coupling: Coupling = (coupling.indptr, coupling.indices, coupling.blocks)
         self.b, self._step = harmonics(law), step
         self.conditional = step is gvm_step
         colours = greedy_colours(coupling.indptr, coupling.indices)
@@ -134,7 +143,7 @@ class DenseSweeper:
 
     def __init__(self, law: Natural, step: Step) -> None:
         self.C = dense_coupling(law)
-        self.coupling = None
+        self.coupling: None = None
         self.b, self._step = harmonics(law), step
         self.conditional = step is gvm_step
         self._sweeps = 0
