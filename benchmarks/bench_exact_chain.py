@@ -1,4 +1,4 @@
-"""Claim: log Z, all marginals and all pair moments of a chain of 20,000 angles take less than 5 CPU seconds together, in
+"""Claim: log Z, all marginals and all pair moments of a chain of 20,000 angles take less than 5 CPU seconds in all, in
 memory linear in the number of angles; log Z alone takes less time than a transfer operator in NumPy.
 """
 
