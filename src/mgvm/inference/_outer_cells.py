@@ -22,7 +22,7 @@ from mgvm._validation import FloatArray
 from mgvm.inference._law import Natural, concentrations, coupling_strengths
 from mgvm.inference._outer_frame import Frame, Points
 
-MOST_NODES = 20_000_000
+MOST_NODES = 10_000_000  # some 500 MB
 _WIDE = 1 << 18
 _BLOCK = 1 << 16  # points evaluated at a time: some 20 MB
 # By the number of outer angles: rules so small are summed whole, others begin with so many cells. One law alone pays
@@ -54,7 +54,7 @@ class Cells(NamedTuple):
 
     def starts(self, laws: int) -> np.ndarray:
         """Where each law's cells begin."""
-        return np.searchsorted(self.rows, np.arange(laws))
+        return np.searchsorted(self.rows, np.arange(laws, dtype=self.rows.dtype))
 
     def keep(self, chosen: np.ndarray) -> Cells:
         """Those chosen by a mask or by places."""
@@ -74,7 +74,7 @@ class Cells(NamedTuple):
         for j in np.flatnonzero(angles):
             rows = np.repeat(rows, _CUT)
             index = np.repeat(index, _CUT, axis=1)
-            index[j] = _CUT * index[j] + np.tile(np.arange(_CUT), index.shape[1] // _CUT)
+            index[j] = _CUT * index[j] + np.tile(np.arange(_CUT, dtype=np.int32), index.shape[1] // _CUT)
         return Cells(rows, index, np.where(angles, _CUT * sizes, sizes))
 
 
@@ -112,8 +112,8 @@ def _coarse(laws: int, sizes: np.ndarray) -> tuple[Cells, np.ndarray]:
         cuts[np.argmax(first)] += 1
         first = -(-sizes // _CUT**cuts)
     count = int(first.prod())
-    places = np.indices(tuple(first)).reshape(sizes.size, count)
-    return Cells(np.repeat(np.arange(laws), count), np.tile(places, laws), first), cuts
+    places = np.indices(tuple(first), dtype=np.int32).reshape(sizes.size, count)
+    return Cells(np.repeat(np.arange(laws, dtype=np.int32), count), np.tile(places, laws), first), cuts
 
 
 def blocks(cells: Cells) -> list[slice]:
@@ -130,11 +130,11 @@ def _values(cells: Cells, frame: Frame) -> FloatArray:
     return np.concatenate([frame.inner(cells.points(frame, part)).value for part in blocks(cells)])
 
 
-def _check_count(cells: Cells, most: int) -> None:
-    if cells.rows.size > most:
+def _check_count(count: int, sizes: np.ndarray, most: int) -> None:
+    if count > most:
+        grid = " x ".join(f"{size:,}" for size in sizes)
         raise TooManyNodesError(
-            f"the law spreads over more than {cells.rows.size:,} nodes of its grid of "
-            f"{' x '.join(f'{size:,}' for size in cells.sizes)}, and at most {most:,} fit in memory; "
+            f"the law spreads over some {count:,} nodes of a grid of {grid}, and at most {most:,} fit in memory; "
             "use annealed_log_normalizer for log Z and gibbs for draws"
         )
 
@@ -162,9 +162,10 @@ def _pruned(cells: Cells, cuts: np.ndarray, frame: Frame, reach: float, most: in
         least = bound - 2.0 * frame.slack(cells.rows, cells.radius)
         best = np.maximum.reduceat(least, cells.starts(laws))
         high = cells.keep(_tops(bound, cells, laws))
-        cells = cells.keep(bound > best[cells.rows] - reach).cut(cuts == cuts.max())
-        _check_count(cells, most)
-        cuts = np.where(cuts == cuts.max(), cuts - 1, cuts)
+        cells = cells.keep(bound > best[cells.rows] - reach)
+        angles = cuts == cuts.max()
+        _check_count(cells.rows.size * _CUT ** int(angles.sum()), cells.sizes * _CUT**angles, most)
+        cells, cuts = cells.cut(angles), cuts - angles
     return cells, high
 
 
@@ -205,7 +206,7 @@ def occupied(law: Natural, count: int, depth: float) -> NDArray[np.bool_]:
         cells, _ = _pruned(cells, cuts, Frame(law, int(sizes[-1])), depth + _log_spread(law), _WIDE)
     except TooManyNodesError:
         return np.ones(count, dtype=bool)
-    places = np.unique(cells.places[0])
+    places = np.unique(cells.places[0]).astype(np.int64)
     begin, end = places * count // cells.sizes[0], -(-(places + 1) * count // cells.sizes[0])
     found = np.zeros(count, dtype=bool)
     for shift in range(int((end - begin).max()) + 1):

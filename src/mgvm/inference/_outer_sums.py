@@ -7,6 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mgvm._numerics.gvm import gvm_sample
+from mgvm._numerics.gvm_shared import less_one
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.inference._outer_cells import Cells, Nodes, blocks, bounds
 from mgvm.inference._outer_frame import Frame, Points
@@ -26,9 +27,12 @@ def expectations(nodes: Nodes) -> tuple[ComplexArray, ComplexArray, ComplexArray
         points = cells.points(frame, part)
         moments = frame.inner(points).moments
         p = weight[part]
+        outer = 1.0 + less_one(points.psi)
+        power = np.ones_like(outer)
         for t in range(harmonics.shape[0]):
-            harmonics[t] += np.append(np.exp(1j * (t + 1) * points.psi) @ p, moments[:, t] @ p)
-        z = np.vstack([np.exp(1j * points.psi), moments[:, :1].T])
+            power = power * outer
+            harmonics[t] += np.append(power @ p, moments[:, t] @ p)
+        z = np.vstack([outer, moments[:, :1].T])
         difference += (p * z) @ z.conj().T
         total += (p * z) @ z.T
     turn = np.exp(1j * frame.anchor[0])

@@ -1,0 +1,97 @@
+"""Draws of exact_grid: bounds that hold, and distributions that are right."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from naive import torus
+from naive.torus_laws import bimodal, couplings, law_of, random_law, ridge
+from scipy import interpolate, stats
+
+from mgvm.angles import wrap
+from mgvm.inference._outer_cells import Cells, rule_sizes
+from mgvm.inference._outer_frame import Frame, Points
+from mgvm.inference.exact_grid import exact_grid
+
+BOUNDED = [(2, 1, 1.0), (2, 2, 40.0), (2, 3, 5.0), (3, 1, 3.0), (3, 2, 200.0), (3, 3, 1.0)]
+
+
+def corners(cells):
+    """Displacements to the corners of the cells."""
+    outer = cells.radius.size
+    return np.array(np.meshgrid(*[(-1, 1)] * outer)).reshape(outer, -1).T * cells.radius
+
+
+def values(frame, points, shift):
+    return frame.inner(Points(points.rows, points.psi + shift[:, None])).value
+
+
+@pytest.mark.parametrize(("dimension", "order", "scale"), BOUNDED)
+def test_bounds_hold_all_over_their_cells(dimension, order, scale):
+    law = random_law(6, dimension, order, scale)
+    single = law._replace(a=law.a[None])
+    frame = Frame(single, int(rule_sizes(single)[-1]))
+    rng = np.random.default_rng(13)
+    for size in (3, 8, 30, 120):
+        sizes = rng.integers(size, 2 * size, dimension - 1)
+        cells = Cells(np.zeros(60, dtype=int), rng.integers(0, sizes, (60, dimension - 1)).T, sizes)
+        points = cells.points(frame)
+        bound = frame.bound(points, cells.radius)
+        at_corners = np.array([values(frame, points, shift) for shift in corners(cells)])
+        assert (at_corners <= bound + 1e-10).all()
+        assert (at_corners.max(axis=0) >= bound - 2 * frame.slack(points.rows, cells.radius) - 1e-10).all()
+        for shift in rng.uniform(-1, 1, (200, dimension - 1)) * cells.radius:
+            assert (values(frame, points, shift) <= bound + 1e-10).all()
+
+
+DRAWN = {
+    "uniform": law_of(np.zeros(2), np.zeros((0, 2)), *couplings(2)),
+    "one angle": random_law(14, 1, 2, 3.0),
+    "order three": random_law(14, 2, 3, 1.0),
+    "three angles": random_law(15, 3, 2, 1.0),
+    "bimodal": bimodal(3.0),
+    "bimodal, narrow": bimodal(1e6),
+    "ridge": ridge(3, 1e3),
+    "narrow": random_law(16, 3, 2, 1e6),
+}
+
+
+def distribution(marginal, x):
+    """The distribution function at x, from a spline through the density at the nodes."""
+    nodes = np.append(marginal.nodes, np.pi)
+    density = np.exp(np.append(marginal.log_values, marginal.log_values[0]))
+    return interpolate.CubicSpline(nodes, density, bc_type="periodic").antiderivative()(x)
+
+
+@pytest.mark.parametrize("name", DRAWN)
+def test_draws_follow_the_marginals_and_the_pairs(name):
+    law, count = DRAWN[name], 4000
+    found = exact_grid(law)
+    draws = found.sample(count, rng=17)
+    assert draws.shape == (count, law.dimension)
+    assert ((draws >= -np.pi) & (draws < np.pi)).all()
+    for d in range(law.dimension):
+        assert stats.kstest(distribution(found.marginals[d], draws[:, d]), "uniform").pvalue > 1e-4
+    pairs = found.pair_moments
+    z = np.exp(1j * draws)
+    for first, second, *expected in zip(pairs.first, pairs.second, pairs.difference, pairs.sum, strict=True):
+        drawn = z[:, first] * np.conj(z[:, second]), z[:, first] * z[:, second]
+        for sample, mean in zip(drawn, expected, strict=True):
+            assert abs(sample.mean() - mean) < 5.0 * sample.std() / np.sqrt(count)
+
+
+def test_draws_of_a_pair_fall_into_squares_as_they_should():
+    law, count, cut = random_law(18, 2, 2, 0.7), 40_000, 8
+    mass = torus.probabilities(*law, 400).reshape(cut, 50, cut, 50).sum(axis=(1, 3))
+    # The brute-force nodes begin at the squares' left edges: shift the squares by half a step.
+    draws = exact_grid(law).sample(count, rng=19)
+    index = np.floor((wrap(draws + np.pi / 400) + np.pi) * cut / (2 * np.pi)).astype(int)
+    observed = np.zeros((cut, cut))
+    np.add.at(observed, tuple(index.T), 1)
+    assert stats.chisquare(observed.ravel(), mass.ravel() * count).pvalue > 1e-4
+
+
+def test_draws_repeat_with_the_seed():
+    found = exact_grid(random_law(20, 3))
+    np.testing.assert_array_equal(found.sample(50, rng=3), found.sample(50, rng=3))
+    assert found.sample(0).shape == (0, 3)
