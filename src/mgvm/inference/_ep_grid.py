@@ -9,7 +9,7 @@ import numpy as np
 
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.law import CircleLaw
-from mgvm.inference._ep_tilted import Tilted, _half_trace, _in_plane, circle_parameters
+from mgvm.inference._ep_tilted import Tilted, circle_parameters, half_trace, in_plane
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,7 @@ class GridSites:
     def tilted(self, precision: FloatArray, linear: FloatArray) -> Tilted:
         """Normaliser and moments of cavity times site."""
         values = self._cavity_values(precision, linear) + self.log_likelihood
-        log_normalizer = self._log_sum(values) - 0.5 * _half_trace(precision)
+        log_normalizer = self._log_sum(values) - 0.5 * half_trace(precision)
         weight = np.exp(values - values.max(axis=1, keepdims=True))
         weight /= weight.sum(axis=1, keepdims=True)
         mean = weight @ self.points
@@ -67,7 +67,7 @@ class GridSites:
         tangential = np.maximum((weight * rise**2).sum(axis=1), cell)
         radial = np.maximum((weight * drop**2).sum(axis=1), 0.5 * cell**2)
         spread = np.stack([radial, -(weight * drop * rise).sum(axis=1), tangential])
-        return _in_plane(log_normalizer, mean, unit, spread)
+        return in_plane(log_normalizer, mean, unit, spread)
 
     def law(self, precision: FloatArray, linear: FloatArray) -> CircleLaw:
         """Cavity times site."""

@@ -22,8 +22,8 @@ from mgvm.inference._ep_tilted import Sites, Tilted
 _HALVINGS = 40  # of one step: then the sites are as good as they get
 _MEMORY = 12  # iterates that an extrapolation combines
 _PLAIN = 4  # sweeps before the first
-_SETTLED = 0.05  # change below which the sweeps are taken to be near a fixed point
-_WORSE = 10.0  # an extrapolation that multiplies the change by more is not taken
+_SETTLED = 0.01  # change below which the sweeps are taken to be near a fixed point
+_WORSE = 2.0  # an extrapolation that multiplies the change by more is not taken
 _PATIENCE = 40  # sweeps without progress before the step is shortened
 _SHORTER = 0.6
 _SHORTEST = 0.02
@@ -244,7 +244,7 @@ def iterate(workspace: Workspace, start: State, max_sweeps: int, tolerance: floa
             break
         state = following
         trace.append(state.change)
-        stale = 0 if state.change < 0.9 * best.change else stale + 1
+        stale = 0 if state.change < best.change else stale + 1
         if state.change < best.change:
             best = state
         if stale >= _PATIENCE:

@@ -14,6 +14,7 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle._concentration import LARGEST_CONCENTRATION
 from mgvm.inference._ep_grid import GridSites
 from mgvm.inference._ep_iterate import Problem
+from mgvm.inference._ep_soft import SoftSites
 from mgvm.inference._ep_tilted import HarmonicSites, Sites
 from mgvm.inference._law import dense_coupling, natural
 
@@ -55,18 +56,22 @@ def _spherical_shift(coupling: FloatArray) -> float:
 
 
 def from_covariance(
-    covariance: ArrayLike, sites: ArrayLike | None, log_likelihood: ArrayLike | None, mean: ArrayLike | None
+    covariance: ArrayLike,
+    sites: ArrayLike | None,
+    log_likelihood: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    radial_spread: float = 0.0,
 ) -> Problem:
     """N(mean, covariance) in the plane of every angle, and the sites."""
-    factors = _sites(sites, log_likelihood)
+    likelihoods = _sites(sites, log_likelihood)
+    factors: Sites = SoftSites(likelihoods, radial_spread) if radial_spread > 0.0 else likelihoods
     size = factors.size
     matrix = _checked_covariance(covariance, size)
     factor = lapack.dpotrf(matrix, lower=1, clean=1)[0]
     logs = float(np.log(np.diagonal(factor)).sum())
-    inverse = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
-    precision = np.asfortranarray(inverse)
-    upper = np.triu_indices(matrix.shape[0], 1)
-    precision[upper] = precision.T[upper]
+    # Cleaned, the factor leaves zeros above the diagonal of the inverse.
+    half = lapack.dpotri(factor, lower=1, overwrite_c=1)[0]
+    precision = np.asfortranarray(half + np.tril(half, -1).T)
     copies = 2 if matrix.shape[0] == size else 1
     constant = -size * np.log(2.0 * np.pi) - copies * logs
     linear = np.zeros((size, 2))
@@ -77,7 +82,7 @@ def from_covariance(
     return Problem(precision, np.ascontiguousarray(linear), factors, constant)
 
 
-def _sites(sites: ArrayLike | None, log_likelihood: ArrayLike | None) -> Sites:
+def _sites(sites: ArrayLike | None, log_likelihood: ArrayLike | None) -> HarmonicSites | GridSites:
     """The sites, given in one of two ways."""
     if (sites is None) == (log_likelihood is None):
         given = "neither" if sites is None else "both"

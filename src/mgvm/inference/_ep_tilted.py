@@ -70,7 +70,7 @@ def circle_parameters(precision: FloatArray, linear: FloatArray) -> ComplexArray
     return eta
 
 
-def _half_trace(precision: FloatArray) -> FloatArray:
+def half_trace(precision: FloatArray) -> FloatArray:
     return 0.5 * (precision[:, 0, 0] + precision[:, 1, 1])
 
 
@@ -106,7 +106,7 @@ class HarmonicSites:
         narrow = np.flatnonzero(radial < _NARROW)
         if narrow.size:
             spread[:, narrow] = _narrow_spread(eta[narrow], unit[narrow], spread[:, narrow], facts.dispersion[narrow])
-        return _in_plane(facts.log_normalizer - 0.5 * _half_trace(precision), mean, unit, spread)
+        return in_plane(facts.log_normalizer - 0.5 * half_trace(precision), mean, unit, spread)
 
     def law(self, precision: FloatArray, linear: FloatArray) -> CircleLaw:
         """Cavity times site."""
@@ -120,6 +120,15 @@ class HarmonicSites:
         """log ∮ cavity·site / ∮ cavity."""
         both = gvm_facts(self._with_cavity(precision, linear), 2).log_normalizer
         return both - gvm_facts(circle_parameters(precision, linear), 2).log_normalizer
+
+    def values(self, points: ComplexArray) -> FloatArray:
+        """Log-likelihoods (N, n) at points z on the circle."""
+        total = np.zeros((self.size, points.size))
+        power = np.ones_like(points)
+        for t in range(self.eta.shape[1]):
+            power = power * points
+            total += (np.conj(self.eta[:, t, None]) * power).real
+        return total
 
     def rotation_orders(self) -> np.ndarray:
         """The greatest common divisor of the harmonics present, 0 where there are none."""
@@ -158,7 +167,7 @@ def _narrow_spread(eta: ComplexArray, unit: ComplexArray, rough: FloatArray, dis
     return np.where(missed, rough, fine)
 
 
-def _in_plane(log_normalizer: FloatArray, mean: ComplexArray, unit: ComplexArray, spread: FloatArray) -> Tilted:
+def in_plane(log_normalizer: FloatArray, mean: ComplexArray, unit: ComplexArray, spread: FloatArray) -> Tilted:
     """Turn variances from the frame of the mean into the plane, kept positive definite."""
     radial, cross, tangential = spread
     radial = np.maximum(radial, RADIAL_FLOOR)

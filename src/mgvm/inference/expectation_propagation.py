@@ -86,6 +86,7 @@ def expectation_propagation(
     *,
     log_likelihood: ArrayLike | None = None,
     mean: ArrayLike | None = None,
+    radial_spread: float = 0.0,
     max_sweeps: int = 200,
     tolerance: float = 1e-8,
     damping: float = 1.0,
@@ -108,6 +109,10 @@ def expectation_propagation(
         Instead of `sites`: values at the angles -π + 2πj/n, -inf where an angle is impossible.
     mean : array_like, shape (2N,), optional
         Mean of x, cosines first.
+    radial_spread : float
+        τ of the soft circle: each x_n may leave the unit circle, with the factor exp(-(|x_n| - 1)²/2τ²), and its site
+        acts on its direction. 0 is the circle itself, inf leaves the plane to the Gaussian. log Z is then
+        that of the soft law; marginals are those of the directions.
     max_sweeps : int
         Each costs one Cholesky factorisation and one triangular inverse of a (2N, 2N) matrix.
     tolerance : float
@@ -132,7 +137,10 @@ def expectation_propagation(
     >>> result.converged, result.marginals.mean_direction().round(3)
     (True, array([0.319, 0.5  , 0.681]))
     """
-    problem = _problem(covariance, sites, log_likelihood, mean)
+    spread = check.real(radial_spread, "radial_spread")
+    if spread.ndim or not spread >= 0.0:
+        raise ValueError(f"radial_spread must be a number >= 0 (0 the circle, inf the plane), got {radial_spread}")
+    problem = _problem(covariance, sites, log_likelihood, mean, float(spread))
     sweeps = check.integer(max_sweeps, "max_sweeps", minimum=1)
     goal = float(check.positive(tolerance, "tolerance"))
     step = float(check.positive(damping, "damping"))
@@ -160,12 +168,13 @@ def _both_sides(
     return (run, None) if begin is None else mirror.better_first(workspace.problem, found, run, sweep(begin))
 
 
-def _problem(covariance: Any, sites: Any, log_likelihood: Any, mean: Any) -> Problem:
+def _problem(covariance: Any, sites: Any, log_likelihood: Any, mean: Any, radial_spread: float) -> Problem:
     if not all(hasattr(covariance, name) for name in ("a", "b", "P", "Q")):
-        return _ep_problem.from_covariance(covariance, sites, log_likelihood, mean)
-    if sites is not None or log_likelihood is not None or mean is not None:
+        return _ep_problem.from_covariance(covariance, sites, log_likelihood, mean, radial_spread)
+    if sites is not None or log_likelihood is not None or mean is not None or radial_spread:
         raise ValueError(
-            "a law brings its own sites and mean; give the law alone, or a covariance with sites or log_likelihood"
+            "a law brings its own sites and mean and lives on the circle; give the law alone, or a covariance with "
+            "sites or log_likelihood"
         )
     return _ep_problem.from_law(covariance)
 
