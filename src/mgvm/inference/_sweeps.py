@@ -16,6 +16,7 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.inference._law import Natural, dense_coupling, sparse_coupling
 
 _BLOCK = 64  # angles whose pull on each other is followed one by one; that of the rest is one matrix product
+_WHOLE = 192  # angles up to which the whole law is one block: many rounds in one compiled call
 
 
 def states(angles: FloatArray) -> FloatArray:
@@ -64,21 +65,22 @@ class Dense:
         self.second = _second(law)
         self.linear = np.repeat(_interleaved(law.a)[:, None], chains, axis=1)
         self._work = kernel.workspace(chains)
-        self._starts = range(0, law.dimension, _BLOCK)
+        self._size = law.dimension if law.dimension <= _WHOLE else _BLOCK
+        self._starts = range(0, law.dimension, self._size)
         self._inside = [
-            np.ascontiguousarray(self.coupling[2 * i : 2 * (i + _BLOCK), 2 * i : 2 * (i + _BLOCK)])
+            np.ascontiguousarray(self.coupling[2 * i : 2 * (i + self._size), 2 * i : 2 * (i + self._size)])
             for i in self._starts
         ]
 
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
         for start, inside in zip(self._starts, self._inside, strict=True):
-            rows = slice(2 * start, 2 * (start + _BLOCK))
+            rows = slice(2 * start, 2 * (start + self._size))
             outside = self.linear[rows]
             if len(self._starts) > 1:
                 outside = outside + scale * (self.coupling[rows] @ x - inside @ x[rows])
             scaled = inside if scale == 1.0 else scale * inside
-            kernel.sweep((outside, scaled, self.second[start : start + _BLOCK]), x[rows], mirror, rng, self._work)
+            kernel.sweep((outside, scaled, self.second[start : start + self._size]), x[rows], mirror, rng, self._work)
 
     def pull(self, x: FloatArray) -> FloatArray:
         """C x: what the couplings add to the field of every angle."""
