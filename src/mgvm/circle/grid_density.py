@@ -54,7 +54,7 @@ class GridDensity(CircleLaw):
     >>> round(float(law.mean_direction()), 12)
     0.5
     >>> round(float(law.logpdf(0.123)), 9)  # VonMises(0.5, 2.0).logpdf(0.123)
-    -0.801783966
+    -0.802324175
     """
 
     _trailing = {"log_values": 1, "_cut": 0}

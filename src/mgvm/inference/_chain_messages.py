@@ -64,7 +64,7 @@ class Messages:
         """Re Σ_t conj(η_t) z^t at all nodes, (D, count)."""
         angles = -np.pi + 2.0 * np.pi * np.arange(count) / count
         waves = np.exp(1j * np.outer(np.arange(1, self.natural.shape[1] + 1), angles))
-        return self.natural.real @ waves.real + self.natural.imag @ waves.imag
+        return np.concatenate([self.natural.real, self.natural.imag], axis=1) @ np.concatenate([waves.real, waves.imag])
 
     @cached_property
     def full(self) -> FloatArray:
