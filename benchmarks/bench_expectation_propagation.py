@@ -100,7 +100,14 @@ def main():
         ["seconds a sweep", "factorise and invert", "ratio", "target"],
         [[best["sweep"], best["algebra"], ratio, verdict(ratio, 2.0)]],
     )
-    cases = [(2, 0.5, 5, 1.0), (2, 3.0, 1, 1.0), (2, 0.5, 1, 0.5), (10, 3.0, 1, 1.0), (10, 0.5, 5, 1.0), (10, 0.5, 1, 1.0)]
+    cases = [
+        (2, 0.5, 5, 1.0),
+        (2, 3.0, 1, 1.0),
+        (2, 0.5, 1, 0.5),
+        (10, 3.0, 1, 1.0),
+        (10, 0.5, 5, 1.0),
+        (10, 0.5, 1, 1.0),
+    ]
     table(
         "Marginals of chains of 200 angles against exact messages",
         ["chain", "sweeps", "EP mean TV", "EP largest TV", "mean field mean TV", "EP log Z error an angle"],
