@@ -106,6 +106,12 @@ def test_a_single_node_with_mass():
     assert np.abs(law.sample(1000, rng=0)).max() < 2 * np.pi / 40
 
 
+def test_draws_end_where_the_grid_resolves_nothing():
+    values = np.random.default_rng(4).choice([0.0, -2000.0], (50, 40))
+    values[:, 7] = 0.0
+    assert np.isfinite(GridDensity(values).sample(20, rng=1)).all()
+
+
 @pytest.mark.parametrize("law", [VonMises(3.0, 1e4), GvM([3j, 4.0]), GvM([1.0, -2j, 1.5]), WrappedNormal(1.0, 0.3)])
 def test_the_envelope_of_the_draws_lies_above_the_density(law):
     grid = on_grid(law, 17 + int(7.5 * np.sqrt(float(law.pdf(law.modes().location[0])) ** 2 * 8)))

@@ -15,7 +15,7 @@ import numpy as np
 from mgvm._numerics.chain import circle_table
 from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.exponential import bounded_exp
-from mgvm._numerics.grid import POINTS, cell_of, interpolate
+from mgvm._numerics.grid import POINTS, cell_of, first_above, interpolate
 
 _TURN = 2.0 * math.pi
 _SLACK = 1e-6  # of the log envelope: more than the interpolation between nodes errs
@@ -40,19 +40,6 @@ def _load_weights(
 
 
 @inner()
-def _pick(running: np.ndarray, wanted: float) -> int:
-    """The first place whose running sum exceeds `wanted`."""
-    low, high = 0, running.size - 1
-    while low < high:
-        middle = (low + high) // 2
-        if running[middle] > wanted:
-            high = middle
-        else:
-            low = middle + 1
-    return low
-
-
-@inner()
 def _draw(
     fine: np.ndarray,
     row: int,
@@ -71,7 +58,7 @@ def _draw(
         total += weights[j]
         running[j] = total
     while True:
-        place = _pick(running, rng.random() * total) + rng.random() + rng.random() - 1.0
+        place = first_above(running, rng.random() * total) + rng.random() + rng.random() - 1.0
         place += n if place < 0.0 else 0.0
         left = min(int(place), n - 1)
         share = place - left

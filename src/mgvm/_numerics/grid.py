@@ -17,18 +17,21 @@ _PLACES = np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6])
 _INVERSE = np.array(
     [[1.0 / (_PLACES[k] - _PLACES[k - m]) if 0 < m <= k else 0.0 for k in range(POINTS)] for m in range(POINTS)]
 )
+# Weights of the twelve nodes at the quarters of the cell (Lagrange).
+_QUARTERS = np.array(
+    [[np.prod([(u - m) / (k - m) for m in _PLACES if m != k]) for k in _PLACES] for u in (0.25, 0.5, 0.75)]
+)
 _TURN = 2.0 * math.pi
 _NARROW = -700.0  # differences of logs below this: exp of them is as good as zero
 # The envelope of a cell is checked at quarters of it; the margins cover what lies between.
 _MARGIN = 1.25
 _SLACK = 2e-3
+_MOST = 50.0  # only where the grid does not resolve the law at all: draws must end there too
 
 
 @inner()
-def interpolate(
-    table: np.ndarray, row: int, cell: int, share: float, cut: float, work: np.ndarray
-) -> tuple[float, float]:
-    """Log density and its slope per cell at `cell + share`, 0 <= share <= 1; a straight line where values are cut."""
+def _load_nodes(table: np.ndarray, row: int, cell: int, cut: float, work: np.ndarray) -> bool:
+    """The values at the twelve nodes about a cell, and whether one of them is cut."""
     n = table.shape[1]
     is_cut = False
     for k in range(POINTS):
@@ -37,7 +40,15 @@ def interpolate(
         place -= n if place >= n else 0
         work[k] = table[row, place]
         is_cut |= work[k] <= cut
-    if is_cut:
+    return is_cut
+
+
+@inner()
+def interpolate(
+    table: np.ndarray, row: int, cell: int, share: float, cut: float, work: np.ndarray
+) -> tuple[float, float]:
+    """Log density and its slope per cell at `cell + share`, 0 <= share <= 1; a straight line where values are cut."""
+    if _load_nodes(table, row, cell, cut, work):
         return work[0] + share * (work[1] - work[0]), work[1] - work[0]
     for m in range(1, POINTS):
         for k in range(POINTS - 1, m - 1, -1):
@@ -83,44 +94,55 @@ def _line(left: float, right: float, share: float) -> float:
 @inner()
 def _excess(table: np.ndarray, row: int, cell: int, cut: float, work: np.ndarray) -> float:
     """How far, at most, the log density of a cell rises above that of the straight line between its ends."""
-    n = table.shape[1]
-    left, right = table[row, cell], table[row, (cell + 1) % n]
+    if _load_nodes(table, row, cell, cut, work):
+        return _SLACK
+    ratio = math.exp(-abs(work[1] - work[0]))
+    top = max(work[0], work[1])
     most = 0.0
-    for quarter in range(1, 4):
-        share = 0.25 * quarter
-        value, _ = interpolate(table, row, cell, share, cut, work)
-        most = max(most, value - _line(left, right, share))
-    return _MARGIN * most + _SLACK
+    for quarter in range(3):
+        value = 0.0
+        for k in range(POINTS):
+            value += _QUARTERS[quarter, k] * work[k]
+        share = 0.25 * (quarter + 1)
+        share = 1.0 - share if work[1] > work[0] else share
+        most = max(most, value - top - math.log(1.0 - share + share * ratio))
+    return min(_MARGIN * most + _SLACK, _MOST)
+
+
+@inner()
+def _load_envelope(table: np.ndarray, row: int, cut: float, excess: np.ndarray, running: np.ndarray) -> None:
+    """Log excess of every cell of one law, and the running sums of the masses of its envelope."""
+    n = table.shape[1]
+    work = np.empty(POINTS)
+    top = -math.inf
+    for j in range(n):
+        top = max(top, table[row, j])
+    total = 0.0
+    for j in range(n):
+        left, right = table[row, j] - top, table[row, (j + 1) % n] - top
+        excess[j] = 0.0
+        if max(left, right) > _NARROW:
+            excess[j] = _excess(table, row, j, cut, work)
+            total += math.exp(excess[j]) * 0.5 * (math.exp(left) + math.exp(right))
+        running[j] = total
 
 
 @entry()
 def envelope(table: np.ndarray, cut: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
     """Log excess (laws, n) of every cell and the running sums (laws, n) of the masses of its envelope."""
-    laws, n = table.shape
-    excess, running = np.empty((laws, n)), np.empty((laws, n))
-    work = np.empty(POINTS)
-    for row in range(laws):
-        top = -math.inf
-        for j in range(n):
-            top = max(top, table[row, j])
-        total = 0.0
-        for j in range(n):
-            left, right = table[row, j] - top, table[row, (j + 1) % n] - top
-            excess[row, j] = 0.0
-            if max(left, right) > _NARROW:
-                excess[row, j] = _excess(table, row, j, cut[row], work)
-                total += math.exp(excess[row, j]) * 0.5 * (math.exp(left) + math.exp(right))
-            running[row, j] = total
+    excess, running = np.empty(table.shape), np.empty(table.shape)
+    for row in range(table.shape[0]):
+        _load_envelope(table, row, cut[row], excess[row], running[row])
     return excess, running
 
 
 @inner()
-def first_above(running: np.ndarray, row: int, wanted: float) -> int:
+def first_above(running: np.ndarray, wanted: float) -> int:
     """The first place whose running sum exceeds `wanted`."""
-    low, high = 0, running.shape[1] - 1
+    low, high = 0, running.size - 1
     while low < high:
         middle = (low + high) // 2
-        if running[row, middle] > wanted:
+        if running[middle] > wanted:
             high = middle
         else:
             low = middle + 1
@@ -139,18 +161,18 @@ def on_line(left: float, right: float, u: float) -> float:
 def sample_rows(table: np.ndarray, cut: np.ndarray, repeats: int, rng: np.random.Generator) -> np.ndarray:
     """Draws (laws, repeats): a cell and a line in it, then rejection against the interpolated density."""
     laws, n = table.shape
-    excess, running = envelope(table, cut)
-    work = np.empty(POINTS)
+    excess, running, work = np.empty(n), np.empty(n), np.empty(POINTS)
     out = np.empty((laws, repeats))
     for row in range(laws):
+        _load_envelope(table, row, cut[row], excess, running)
         for i in range(repeats):
             accepted, cell, share = False, 0, 0.0
             while not accepted:
-                cell = first_above(running, row, rng.random() * running[row, n - 1])
+                cell = first_above(running, rng.random() * running[n - 1])
                 left, right = table[row, cell], table[row, (cell + 1) % n]
                 top = max(left, right)
                 share = on_line(math.exp(left - top), math.exp(right - top), rng.random())
                 value, _ = interpolate(table, row, cell, share, cut[row], work)
-                accepted = rng.random() < math.exp(value - _line(left, right, share) - excess[row, cell])
+                accepted = rng.random() < math.exp(value - _line(left, right, share) - excess[cell])
             out[row, i] = min(-math.pi + _TURN * (cell + share) / n, math.nextafter(math.pi, 0.0))
     return out

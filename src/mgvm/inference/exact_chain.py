@@ -98,7 +98,7 @@ def exact_chain(law: Any, n_points: int | None = None) -> ChainResult:
     Integrals are periodic trapezoid sums of positive terms: messages hold to rounding relative to their own value,
     however small, so that factors which contradict each other lose no digits. Time is of order D n², memory D n. The
     marginals are given on a grid four times as fine (messages are integrals, and known at any angle), unless that
-    would take more than 1 GB.
+    would take more than 1 GB; between the nodes their densities err by less than 2e-9 of the peak, also for two wells.
 
     Examples
     --------
