@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-GRID = -np.pi + 2 * np.pi * np.arange(4000) / 4000
+GRID = -np.pi + 2 * np.pi * np.arange(2000) / 2000
 
 
 def factor(natural):
@@ -58,7 +58,7 @@ def von_mises_optimum(eta):
         for k in (0.3, 0.3 * strength, strength)
         for mu in np.linspace(-np.pi, np.pi, 8, endpoint=False)
     ]
-    options = {"xatol": 1e-9, "fatol": 1e-13}
+    options = {"xatol": 1e-7, "fatol": 1e-12}
     best = min(starts, key=height)
     return -min(
         minimize(height, start, method="Nelder-Mead", options=options).fun

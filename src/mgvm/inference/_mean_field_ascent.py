@@ -18,7 +18,9 @@ from mgvm.inference._mean_field_newton import newton_step
 from mgvm.inference._mean_field_sweeps import State, Sweeper
 
 _PLAIN = 4  # sweeps before acceleration
-_NEWTON = 24  # sweeps after which Newton steps take the place of Anderson's
+_NEWTON = 10  # sweeps after which Newton steps take the place of Anderson's
+_NEWTON_MANY = 24  # the same with more than _FEW columns, where Newton's loops cost more than theirs
+_FEW = 8
 _EFFORT = 500
 _IDLE = 6  # sweeps without a gain beyond rounding after which a column has settled, at an optimum that is flat
 _WINDOW = 8
@@ -109,7 +111,7 @@ class Ascent:
 
     def _extrapolate(self, before: FloatArray, fell: np.ndarray, sweep: int) -> None:
         state, rows = self.state, 2 * self.state.a.shape[0]
-        if self.sweeper.conditional and sweep > _NEWTON:
+        if self.sweeper.conditional and sweep > (_NEWTON if fell.size <= _FEW else _NEWTON_MANY):
             self.history = None
             self.length = np.where(fell, 0.25 * self.length, np.minimum(2.0 * self.length, 1.0))
             # Far from the optimum a rough step is as good; each one that was taken in full allows a finer next.

@@ -40,8 +40,10 @@ def leading_direction(multiply: Callable[[FloatArray], FloatArray], size: int) -
     for _ in range(min(_KRYLOV, 2 * size)):
         image = multiply(basis[-1])
         diagonal.append(float(np.vdot(image, basis[-1])))
-        for known in basis:
-            image = image - np.vdot(known, image) * known
+        # In so few steps three terms keep the basis orthogonal.
+        image -= diagonal[-1] * basis[-1]
+        if beside:
+            image -= beside[-1] * basis[-2]
         norm = float(np.linalg.norm(image))
         if norm <= 1e-10 * (abs(diagonal[0]) + sum(beside) + 1e-300):
             break

@@ -22,7 +22,7 @@ from mgvm._numerics.mean_field import (
     update_block,
 )
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.inference._law import Natural, dense_coupling, sparse_coupling
+from mgvm.inference._law import Natural, SparseCoupling, dense_coupling, sparse_coupling
 from mgvm.inference._mean_field_factors import Step, gvm_step
 
 _BLOCK = 64  # angles whose change is carried to all others at once
@@ -97,10 +97,9 @@ def harmonics(law: Natural) -> ComplexArray:
 class SparseSweeper:
     """Angles of one colour are not coupled to each other and are updated together."""
 
-    def __init__(self, law: Natural, step: Step) -> None:
-        coupling = sparse_coupling(law)
+    def __init__(self, coupling: SparseCoupling, b: ComplexArray, step: Step) -> None:
         self.coupling: Coupling = (coupling.indptr, coupling.indices, coupling.blocks)
-        self.b, self._step = harmonics(law), step
+        self.b, self._step = b, step
         self.conditional = step is gvm_step
         colours = greedy_colours(coupling.indptr, coupling.indices)
         order = np.argsort(colours, kind="stable")
@@ -141,10 +140,10 @@ class DenseSweeper:
     The field C m is so always up to date, and with it the free energy, though C is read only once a sweep.
     """
 
-    def __init__(self, law: Natural, step: Step) -> None:
-        self.C = dense_coupling(law)
+    def __init__(self, C: FloatArray, b: ComplexArray, step: Step) -> None:
+        self.C = C
         self.coupling: None = None
-        self.b, self._step = harmonics(law), step
+        self.b, self._step = b, step
         self.conditional = step is gvm_step
         self._sweeps = 0
 
@@ -199,4 +198,5 @@ class DenseSweeper:
 
 def sweeper(law: Natural, step: Step) -> Sweeper:
     """The sweeps that fit the law's storage."""
-    return SparseSweeper(law, step) if law.is_sparse else DenseSweeper(law, step)
+    b = harmonics(law)
+    return SparseSweeper(sparse_coupling(law), b, step) if law.is_sparse else DenseSweeper(dense_coupling(law), b, step)

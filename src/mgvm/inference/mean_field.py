@@ -280,8 +280,8 @@ def _warn(result: MeanFieldResult, outcome: Outcome, max_sweeps: int) -> None:
     if result.multimodal:
         warnings.warn(
             f"the law is multimodal: starts ended in {int(np.max(result.n_optima))} different optima of nearly equal "
-            "free energy, and the marginals returned are those of one. Use gibbs or an exact engine, or mix result.optima "
-            "by their weights",
+            "free energy, and the marginals returned are those of one. Use gibbs or an exact engine, or mix "
+            "result.optima by their weights",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -1,0 +1,113 @@
+"""Mean field: a dense sweep against one matrix-vector product, chains of a million angles, batches of small laws.
+
+python benchmarks/bench_mean_field.py [angles of the dense law, 5000; its coupling fills 32 D² bytes]
+"""
+
+from __future__ import annotations
+
+import sys
+import time
+import warnings
+
+import numpy as np
+from scipy import sparse
+from timing import number, table, verdict
+
+from mgvm.inference import ConvergenceWarning, mean_field
+from mgvm.inference._law import Natural
+from mgvm.inference._mean_field_factors import gvm_step
+from mgvm.inference._mean_field_starts import planes
+from mgvm.inference._mean_field_sweeps import DenseSweeper, sweeper
+
+
+def shortest(functions, repeats):
+    """Wall seconds of each function, the least over repeats taken in turn."""
+    best = [float("inf")] * len(functions)
+    for _ in range(repeats):
+        for i, function in enumerate(functions):
+            start = time.perf_counter()
+            function()
+            best[i] = min(best[i], time.perf_counter() - start)
+    return best
+
+
+def dense(size, rng):
+    """A sweep of D dependent updates, against the product C m that even a Jacobi sweep would need."""
+    C = np.empty((2 * size, 2 * size))
+    for begin in range(0, size, 250):  # by blocks and their mirror images, so that nothing is held twice
+        end = min(begin + 250, size)
+        part = rng.standard_normal((2 * (end - begin), 2 * (size - begin)), dtype=np.float32)
+        part *= 0.3 / np.sqrt(size)
+        C[2 * begin : 2 * end, 2 * begin :] = part
+        C[2 * begin :, 2 * begin : 2 * end] = part.T
+        corner = part[:, : 2 * (end - begin)]
+        C[2 * begin : 2 * end, 2 * begin : 2 * end] = corner + corner.T
+    for d in range(size):
+        C[2 * d : 2 * d + 2, 2 * d : 2 * d + 2] = 0.0
+    engine = DenseSweeper(C, np.full((1, size), 0.5 + 0.2j), gvm_step)
+    state = engine.state(planes((rng.normal(size=size) + 1j)[None]), np.zeros((size, 2, 1)))
+    vector = rng.normal(size=2 * size)
+    engine.sweep(state)
+    product, sweep = shortest([lambda: C @ vector, lambda: engine.sweep(state)], 5)
+    rows = [[f"D = {size}", 1e3 * product, 1e3 * sweep, sweep / product, verdict(sweep / product, 1.3)]]
+    table("Dense law, one sweep (ms)", ["law", "gemv", "sweep", "ratio", "target"], rows)
+
+
+def chain(rng, size, coupling, strength):
+    """A chain of order 2 in random fields around a direction that drifts."""
+    beside = np.full(size - 1, coupling, dtype=complex)
+    P = sparse.csr_array(sparse.diags_array([beside, beside], offsets=[1, -1]))
+    a = strength * rng.exponential(size=size) * np.exp(0.3j * np.cumsum(rng.normal(size=size)))
+    b = 0.1 * strength * (rng.normal(size=(1, size)) + 1j * rng.normal(size=(1, size)))
+    return Natural(a, b, P, sparse.csr_array((size, size), dtype=complex))
+
+
+def chains(rng, size=1_000_000):
+    """Time an update, and whether strong couplings converge."""
+    rows = []
+    for coupling, strength in [(1.0, 1.0), (5.0, 0.5), (20.0, 0.1)]:
+        law = chain(rng, size, coupling, strength)
+        engine = sweeper(law, gvm_step)
+        state = engine.state(planes(law.a[None]), np.zeros((size, 2, 1)))
+        for _ in range(3):
+            engine.sweep(state)
+        (sweep,) = shortest([lambda: engine.sweep(state)], 5)  # noqa: B023
+        start = time.perf_counter()
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            result = mean_field(law, n_starts=1)
+        seconds = time.perf_counter() - start
+        nanoseconds = 1e9 * sweep / size
+        rows.append(
+            [f"coupling {coupling:g}, field {strength:g}", nanoseconds, verdict(nanoseconds, 150),
+             str(result.n_sweeps), str(result.converged), seconds]
+        )  # fmt: skip
+    table(
+        f"Chain of {size} angles, order 2",
+        ["law", "ns an update", "target", "sweeps", "converged", "seconds"],
+        rows,
+    )
+
+
+def batches(rng):
+    """Bivariate laws that share their couplings."""
+    rows = []
+    for count in (1000, 10_000):
+        for scale in (0.5, 1.0, 3.0):
+            draw = scale * (rng.normal(size=(6, 2)) + 1j * rng.normal(size=(6, 2)))
+            P, Q = np.array([[0, draw[0, 0]], [draw[0, 0].conj(), 0]]), np.array([[0, draw[0, 1]], [draw[0, 1], 0]])
+            a = scale * (rng.normal(size=(count, 2)) + 1j * rng.normal(size=(count, 2)))
+            law = Natural(a, draw[1:2], P, Q)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                times = shortest([lambda: mean_field(law, n_starts=1), lambda: mean_field(law)], 4)  # noqa: B023
+            one, three = (1e6 * seconds / count for seconds in times)
+            rows.append([f"{count} laws, parameters of size {scale:g}", one, verdict(one, 20), number(three)])
+    table("Bivariate laws in a batch (µs a solve)", ["batch", "one start", "target", "three starts"], rows)
+
+
+if __name__ == "__main__":
+    generator = np.random.default_rng(0)
+    batches(generator)
+    chains(generator)
+    dense(int(sys.argv[1]) if len(sys.argv) > 1 else 5000, generator)
