@@ -273,6 +273,22 @@ def test_no_answer_depends_on_the_shift(shift, monkeypatch):
     np.testing.assert_allclose(other.marginals.moment(1), usual.marginals.moment(1), atol=1e-6)
 
 
+def test_many_angles_start_elsewhere_and_end_alike(monkeypatch):
+    from mgvm.inference import _ep_problem
+
+    covariance = exponential_kernel(30, 3.0, 0.5)
+    law = as_law(covariance, chain_sites(np.random.default_rng(16), covariance, 3.0))
+    usual = expectation_propagation(law)
+    monkeypatch.setattr(_ep_problem, "_SPHERICAL", 0)
+    other = expectation_propagation(law)
+    assert other.shift != usual.shift
+    assert other.log_normalizer == pytest.approx(usual.log_normalizer, abs=1e-6)
+    uncoupled = Natural(law.a, law.b, 0.0 * law.P, law.Q)
+    assert expectation_propagation(uncoupled).log_normalizer == pytest.approx(
+        GvM(law.a[:, None]).log_normalizer().sum(), rel=1e-12
+    )
+
+
 def test_damping_does_not_move_the_answer():
     covariance = exponential_kernel(20, 3.0, 0.5)
     sites = chain_sites(np.random.default_rng(10), covariance, 2.0)

@@ -20,6 +20,8 @@ from mgvm.inference._ep_iterate import Approximation, Problem, Run, State, Works
 from mgvm.inference._ep_sides import Side, Solution
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer
 
+_NEARLY = 0.02  # mismatch up to which a second solution is counted although its sweeps ran out
+
 
 @dataclass(frozen=True)
 class EPResult:
@@ -221,7 +223,7 @@ def _result(workspace: Workspace, found: mirror.Symmetry, run: Run, other: Run |
         Side(state, np.full(size, 2.0 * np.pi * k) / count, np.where(k < count, 1.0 / count, 0.0))
         for k in range(int(count.max()))
     ]
-    if other is not None and other.converged:
+    if other is not None and (other.converged or other.state.change < _NEARLY):
         logs, weight = mirror.with_other(workspace.problem, found, state, other.state, logs)
         share = weight[found.labels]
         sides = [side._replace(weight=side.weight * share) for side in sides]
