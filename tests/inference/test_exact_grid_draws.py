@@ -1,4 +1,4 @@
-"""Draws of exact_grid: bounds that hold, and distributions that are right."""
+"""Draws of exact_grid: bounds that hold, and distributions that are right; and what its result promises."""
 
 from __future__ import annotations
 
@@ -9,9 +9,10 @@ from naive.torus_laws import bimodal, couplings, law_of, random_law, ridge
 from scipy import interpolate, stats
 
 from mgvm.angles import wrap
+from mgvm.inference import _outer_cells
 from mgvm.inference._outer_cells import Cells, rule_sizes
 from mgvm.inference._outer_frame import Frame, Points
-from mgvm.inference.exact_grid import exact_grid
+from mgvm.inference.exact_grid import exact_grid, grid_log_normalizers
 
 BOUNDED = {
     "two angles": random_law(6, 2, 1, 1.0),
@@ -110,3 +111,40 @@ def test_draws_repeat_with_the_seed():
     found = exact_grid(random_law(20, 3))
     np.testing.assert_array_equal(found.sample(50, rng=3), found.sample(50, rng=3))
     assert found.sample(0).shape == (0, 3)
+
+
+# ---- the contract ---------------------------------------------------------------------------------------------------
+
+
+def test_result():
+    found = exact_grid(random_law(21, 2))
+    assert found.converged
+    assert found.trace.size == 0
+    assert found.log_normalizer.standard_error == 0.0
+    with pytest.raises(AttributeError):
+        found.converged = False
+
+
+def test_too_many_angles():
+    with pytest.raises(ValueError, match="D = 4; use exact_chain"):
+        exact_grid(random_law(22, 4))
+
+
+def test_too_many_nodes(monkeypatch):
+    monkeypatch.setattr(_outer_cells, "MOST_NODES", 5000)
+    with pytest.raises(ValueError, match=r"nodes of a grid of .* x .*use annealed_log_normalizer"):
+        exact_grid(ridge(3, 1e5))
+
+
+def test_batch_too_large_for_memory_is_halved(monkeypatch):
+    law = random_law(23, 3, 1, 100.0)
+    batch = law._replace(a=np.tile(law.a, (12, 1)))
+    expected = grid_log_normalizers(batch)
+    monkeypatch.setattr(_outer_cells, "MOST_NODES", 9000)
+    np.testing.assert_allclose(grid_log_normalizers(batch), expected, rtol=1e-14)
+
+
+def test_batches_are_refused():
+    law = random_law(24, 2)
+    with pytest.raises(ValueError, match="one law at a time"):
+        exact_grid(law._replace(a=np.tile(law.a, (3, 1))))

@@ -13,6 +13,7 @@ angle, and dropped once an upper bound of the density there is negligible.
 from __future__ import annotations
 
 import math
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -95,11 +96,16 @@ class Nodes(NamedTuple):
         return relative, weight / total[self.cells.rows]
 
 
+@cache
+def _growth(order: int) -> FloatArray:
+    """cosh(ty) - 1 for t = 1 … order and all shifts y."""
+    return np.cosh(np.minimum(np.multiply.outer(np.arange(1, order + 1), _SHIFTS), 700.0)) - 1.0
+
+
 def rule_sizes(law: Natural, doubled: int = 0) -> np.ndarray:
     """Nodes of each angle that make the trapezoid rule exact to rounding for all laws of a batch, and for E[z²]."""
     harmonics = np.vstack([np.abs(law.a).max(axis=0) + coupling_strengths(law), np.abs(law.b)])
-    growth = np.cosh(np.minimum(np.multiply.outer(np.arange(1, law.order + 1), _SHIFTS), 700.0)) - 1.0
-    needed = ((_ROUNDING + harmonics.T @ growth) / _SHIFTS).min(axis=1)
+    needed = ((_ROUNDING + harmonics.T @ _growth(law.order)) / _SHIFTS).min(axis=1)
     return (np.ceil(needed).astype(np.int64) + 2) << doubled
 
 
