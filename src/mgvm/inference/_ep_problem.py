@@ -59,7 +59,7 @@ def _spherical_shift(coupling: FloatArray) -> float:
 
 
 def _lanczos_shift(coupling: FloatArray) -> float:
-    """A little above the largest value of the spectrum, or above Gershgorin's bound where Lanczos fails (no coupling, say)."""
+    """A little above the largest value of the spectrum, or above Gershgorin's bound where Lanczos fails."""
     try:
         top = eigsh(coupling, k=1, which="LA", tol=1e-2, v0=np.ones(coupling.shape[0]), return_eigenvectors=False)[0]
     except ArpackError:

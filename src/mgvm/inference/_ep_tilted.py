@@ -20,11 +20,9 @@ from mgvm.circle.law import CircleLaw
 # A narrow law of variance v along the circle has variance v²/2 along the radius. That is held at this value: beside the
 # prior a smaller one makes no difference that could be seen, but its precision would drown a cavity's digits.
 RADIAL_FLOOR = 1e-10
-_NARROW = 1e-8  # radial variance up to which differences of moments leave too few digits
+_NARROW = 1e-12  # radial variance up to which a law's moments have too few digits; its variance is then below 2e-6
 _CORRELATION = 1.0 - 1e-9
 _LEAST = 1e-16  # of a variance along the circle
-# Nodes across a narrow law, in standard deviations: a trapezoid rule there is exact to rounding.
-_NODES = np.linspace(-10.0, 10.0, 161)
 
 
 class Tilted(NamedTuple):
@@ -102,10 +100,11 @@ class HarmonicSites:
         # Var cos = 1 - E sin² - (1 - δ)² = 2δ - δ² - E sin².
         tangential, cross = 0.5 * (1.0 - second.real), 0.5 * second.imag
         radial = facts.dispersion * (2.0 - facts.dispersion) - tangential
-        spread = np.stack([radial, cross, tangential])
-        narrow = np.flatnonzero(radial < _NARROW)
-        if narrow.size:
-            spread[:, narrow] = _narrow_spread(eta[narrow], unit[narrow], spread[:, narrow], facts.dispersion[narrow])
+        # A narrow law's radial variance, about half the square of the tangential one, is lost in that difference, and
+        # below its floor; without it δ itself, which has all its digits, gives the tangential one.
+        narrow = radial < _NARROW
+        tangential = np.where(narrow, facts.dispersion * (2.0 - facts.dispersion), tangential)
+        spread = np.stack([radial, np.where(narrow, 0.0, cross), tangential])
         return in_plane(facts.log_normalizer - 0.5 * half_trace(precision), mean, unit, spread)
 
     def law(self, precision: FloatArray, linear: FloatArray) -> CircleLaw:
@@ -142,29 +141,6 @@ class HarmonicSites:
         for t in range(1, self.eta.shape[1] + 1, 2):
             total += 2.0 * (np.conj(self.eta[:, t - 1]) * law.moment(t)).real
         return total
-
-
-def _narrow_spread(eta: ComplexArray, unit: ComplexArray, rough: FloatArray, dispersion: FloatArray) -> FloatArray:
-    """(radial, cross, tangential) variances of narrow laws by quadrature about their means, to full relative digits."""
-    scale = np.sqrt(np.maximum(2.0 * dispersion, np.finfo(float).tiny))
-    angle = scale[:, None] * _NODES
-    log_density = np.zeros_like(angle)
-    for t in range(1, eta.shape[1] + 1):
-        turned = np.conj(eta[:, t - 1]) * unit**t
-        # e^{itθ} - 1 = -2 sin²(tθ/2) + i sin tθ: no large constant to cancel.
-        log_density -= 2.0 * turned.real[:, None] * np.sin(0.5 * t * angle) ** 2
-        log_density -= turned.imag[:, None] * np.sin(t * angle)
-    weight = np.exp(log_density - log_density.max(axis=1, keepdims=True))
-    weight /= weight.sum(axis=1, keepdims=True)
-    drop, rise = 2.0 * np.sin(0.5 * angle) ** 2, np.sin(angle)
-    drop = drop - (weight * drop).sum(axis=1, keepdims=True)
-    rise = rise - (weight * rise).sum(axis=1, keepdims=True)
-    fine = np.stack(
-        [(weight * drop**2).sum(axis=1), -(weight * drop * rise).sum(axis=1), (weight * rise**2).sum(axis=1)]
-    )
-    # Mass far from the mean, or modes narrower than the nodes see: there the moments are the better answer.
-    missed = (np.abs(fine[2] - rough[2]) > 1e-3 * rough[2] + 1e-15) | (rough[0] > 1.001 * fine[0] + 1e-14)
-    return np.where(missed, rough, fine)
 
 
 def in_plane(log_normalizer: FloatArray, mean: ComplexArray, unit: ComplexArray, spread: FloatArray) -> Tilted:
