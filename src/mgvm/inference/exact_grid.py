@@ -123,7 +123,7 @@ def exact_grid(law: Any) -> GridResult:
     --------
     >>> import numpy as np
     >>> from mgvm import MGvM
-    >>> from mgvm.inference import exact_grid
+    >>> from mgvm.inference.exact_grid import exact_grid
     >>> law = MGvM(a=[0.0, 0.0], P=[[0.0, 2.0], [2.0, 0.0]])  # Z = (2π)² I₀(2)
     >>> result = exact_grid(law)
     >>> round(float(result.log_normalizer), 12)
