@@ -7,8 +7,9 @@ import warnings
 import numpy as np
 from scipy import sparse
 
-from mgvm.inference import ConvergenceWarning, mean_field
 from mgvm.inference._law import Natural
+from mgvm.inference.mean_field import mean_field
+from mgvm.inference.result import ConvergenceWarning
 
 
 def draw(rng, *shape):

@@ -10,11 +10,13 @@ from naive import torus
 
 from mgvm import GvM, VonMises
 from mgvm._numerics.gvm import gvm_facts
-from mgvm.inference import ConvergenceWarning, _mean_field_ascent, mean_field
+from mgvm.inference import _mean_field_ascent
 from mgvm.inference._law import Natural, concentrations
 from mgvm.inference._mean_field_factors import gvm_step, von_mises_step
 from mgvm.inference._mean_field_starts import planes
 from mgvm.inference._mean_field_sweeps import sweeper
+from mgvm.inference.mean_field import mean_field
+from mgvm.inference.result import ConvergenceWarning
 
 
 def log_normalizers(law):

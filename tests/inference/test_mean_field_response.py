@@ -10,11 +10,12 @@ from naive import torus
 
 from mgvm import GvM
 from mgvm._numerics.gvm import gvm_facts
-from mgvm.inference import _mean_field_newton, mean_field
+from mgvm.inference import _mean_field_newton
 from mgvm.inference._law import Natural, dense_coupling
 from mgvm.inference._mean_field_factors import gvm_step
 from mgvm.inference._mean_field_starts import planes
 from mgvm.inference._mean_field_sweeps import sweeper
+from mgvm.inference.mean_field import mean_field
 
 
 @pytest.mark.parametrize(("coupling", "strength"), [(1.0, 1.0), (5.0, 0.5), (20.0, 0.1), (100.0, 0.1)])
