@@ -62,6 +62,7 @@ def test_bound_holds_in_thousands_of_laws(dimension, count, order, factors):
             np.testing.assert_allclose(result.free_energy, exact, atol=15 * dimension**2 * scale**2)
 
 
+@pytest.mark.jit_only
 def test_the_oracle_of_this_file():
     rng = np.random.default_rng(0)
     for dimension in (1, 2, 3):
@@ -101,6 +102,7 @@ def test_agrees_with_the_naive_twin(dimension, order):
     np.testing.assert_allclose(result.trace[:3], trace[:3], rtol=1e-12)
 
 
+@pytest.mark.jit_only
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize(("dimension", "factors"), [(3, "gvm"), (70, "gvm"), (12, "von_mises")])  # 70: two blocks
 def test_dense_sparse_and_batch_agree(dimension, order, factors):
@@ -147,6 +149,7 @@ def test_von_mises_factor_is_the_best_one():
         np.testing.assert_allclose(result.free_energy, best, rtol=1e-9)
 
 
+@pytest.mark.jit_only
 def test_von_mises_steps_never_lower_the_height():
     rng = np.random.default_rng(6)
     for order in (2, 3, 5):
@@ -167,6 +170,7 @@ def heights(eta, xi):
     return table, facts.entropy + np.einsum("rt,rt->r", eta.conj(), facts.moments[:, : eta.shape[1]]).real
 
 
+@pytest.mark.jit_only
 def test_von_mises_bound_is_below_and_equal_for_order_one():
     rng = np.random.default_rng(7)
     for scale in (0.1, 0.5, 2.0):
@@ -198,53 +202,7 @@ def test_rotation():
         np.testing.assert_allclose(other.free_energy, one.free_energy, rtol=1e-12)
 
 
-@pytest.mark.parametrize("store", [lambda law: law, as_sparse])
-def test_mirror_optima_are_reported(store):
-    # No odd harmonics: turning both angles by half a circle changes nothing.
-    P = np.array([[0, 4.0], [4.0, 0]], dtype=complex)
-    law = store(Natural(np.zeros(2, dtype=complex), np.array([[2.0, 2.0j]]), P, np.zeros((2, 2), dtype=complex)))
-    with pytest.warns(ConvergenceWarning, match="multimodal"):
-        result = mean_field(law)
-    assert result.n_optima >= 2
-    assert result.multimodal
-    best, mirror = result.optima[:2]
-    np.testing.assert_allclose(best.free_energy, mirror.free_energy, rtol=1e-10)
-    np.testing.assert_allclose(best.moments, -mirror.moments, atol=1e-6)
-    np.testing.assert_allclose(sum(optimum.weight for optimum in result.optima), 1.0)
-    assert np.abs(best.moments).min() > 0.5
-    with pytest.warns(ConvergenceWarning, match="multimodal"):
-        assert mean_field(law, n_starts=2).n_optima == 2  # the mirror image is known without a start of its own
-
-
-def test_two_wells_are_reported_and_a_lone_one_is_not():
-    P = np.array([[0, -6.0], [-6.0, 0]], dtype=complex)  # the angles want to be opposite
-    zero, none = np.zeros((2, 2), dtype=complex), np.zeros((0, 2), dtype=complex)
-    with pytest.warns(ConvergenceWarning, match="multimodal"):
-        result = mean_field(Natural(np.array([0.1, 0.1 + 0j]), none, P, zero), n_starts=8, rng=0)
-    assert result.n_optima >= 2
-    lone = mean_field(Natural(np.array([5.0, 0.1 + 0j]), none, P, zero), n_starts=8, rng=0)
-    assert lone.n_optima == 1
-    assert not lone.multimodal
-
-
-def test_batch_reports_several_optima_law_by_law():
-    P = np.array([[0, 4.0], [4.0, 0]], dtype=complex)
-    a = np.array([[0.0, 0.0], [3.0, 3.0], [0.01, 0.0]], dtype=complex)
-    with pytest.warns(ConvergenceWarning, match="multimodal"):
-        result = mean_field(Natural(a, np.array([[2.0, 2.0 + 0j]]), P, np.zeros((2, 2), dtype=complex)))
-    assert list(result.n_optima) == [2, 1, 2]
-    assert result.log_normalizer is None
-    assert result.optima == ()
-
-
-def test_best_start_is_kept():
-    rng = np.random.default_rng(14)
-    for _ in range(10):
-        law = random_law(rng, 4, 2, 1.0)
-        alone = quietly(law, n_starts=1).free_energy
-        assert quietly(law, n_starts=10, rng=1).free_energy >= alone - 1e-9
-
-
+@pytest.mark.jit_only
 def test_warns_when_out_of_sweeps_and_goes_on_from_there():
     law = chain(np.random.default_rng(18), 300, 20.0, 0.1)
     with pytest.warns(ConvergenceWarning, match="max_sweeps"):
@@ -257,6 +215,7 @@ def test_warns_when_out_of_sweeps_and_goes_on_from_there():
     assert again.free_energy > first.free_energy
 
 
+@pytest.mark.jit_only
 @pytest.mark.parametrize("stop", [1, 3, 12])
 def test_interruption_keeps_a_bound(stop):
     law = chain(np.random.default_rng(19), 300, 20.0, 0.1)

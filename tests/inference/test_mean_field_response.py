@@ -18,6 +18,7 @@ from mgvm.inference._mean_field_sweeps import sweeper
 from mgvm.inference.mean_field import mean_field
 
 
+@pytest.mark.jit_only
 @pytest.mark.parametrize(("coupling", "strength"), [(1.0, 1.0), (5.0, 0.5), (20.0, 0.1), (100.0, 0.1)])
 def test_strongly_coupled_chain_converges(coupling, strength):
     law = chain(np.random.default_rng(9), 2000, coupling, strength, order=2)
@@ -33,6 +34,7 @@ def test_strongly_coupled_chain_converges(coupling, strength):
     assert (np.abs(again.moments[:, 0] - result.moments) / spread).max() < 1e-6
 
 
+@pytest.mark.jit_only
 def test_strongly_coupled_dense_law_converges():
     law = chain(np.random.default_rng(9), 150, 50.0, 0.05, order=2)
     law = law._replace(P=law.P.toarray(), Q=law.Q.toarray())
@@ -142,6 +144,7 @@ def test_linear_response_at_high_concentration():
     np.testing.assert_allclose(covariance[1::2, 1::2], np.linalg.inv(curvature), rtol=1e-3)
 
 
+@pytest.mark.jit_only
 def test_linear_response_refuses_what_it_cannot_do():
     rng = np.random.default_rng(17)
     law = random_law(rng, 3, 2, 0.2, (4,))

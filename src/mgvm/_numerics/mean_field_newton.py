@@ -7,9 +7,25 @@ from __future__ import annotations
 
 import numpy as np
 
-from mgvm._numerics.compiler import entry
+from mgvm._numerics.compiler import entry, inner
 
 Coupling = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+
+@inner(fastmath={"contract"})
+def _image(coupling: Coupling, p: np.ndarray, V_p: np.ndarray, image: np.ndarray) -> float:
+    """Fill image with (I - C V) p and return its inner product with V p; all (D, 2)."""
+    indptr, indices, blocks = coupling
+    curvature = 0.0
+    for d in range(p.shape[0]):
+        x, y = p[d, 0], p[d, 1]
+        for edge in range(indptr[d], indptr[d + 1]):
+            j = indices[edge]
+            x -= blocks[edge, 0] * V_p[j, 0] + blocks[edge, 1] * V_p[j, 1]
+            y -= blocks[edge, 2] * V_p[j, 0] + blocks[edge, 3] * V_p[j, 1]
+        image[d, 0], image[d, 1] = x, y
+        curvature += x * V_p[d, 0] + y * V_p[d, 1]
+    return curvature
 
 
 @entry(fastmath={"contract"})
@@ -17,7 +33,6 @@ def sparse_newton(
     coupling: Coupling, V: np.ndarray, right: np.ndarray, step: np.ndarray, iterations: int, reduction: float
 ) -> None:
     """Fill step (D, 2, n) with δm = V s, (I - C V) s = right, for V (3, D, n): one column after another."""
-    indptr, indices, blocks = coupling
     size, _, count = right.shape
     s, residual, p, V_p = np.empty((size, 2)), np.empty((size, 2)), np.empty((size, 2)), np.empty((size, 2))
     image = np.empty((size, 2))
@@ -33,15 +48,7 @@ def sparse_newton(
         for iteration in range(iterations):
             if not square > goal:
                 break
-            curvature = 0.0
-            for d in range(size):
-                x, y = p[d, 0], p[d, 1]
-                for edge in range(indptr[d], indptr[d + 1]):
-                    j = indices[edge]
-                    x -= blocks[edge, 0] * V_p[j, 0] + blocks[edge, 1] * V_p[j, 1]
-                    y -= blocks[edge, 2] * V_p[j, 0] + blocks[edge, 3] * V_p[j, 1]
-                image[d, 0], image[d, 1] = x, y
-                curvature += x * V_p[d, 0] + y * V_p[d, 1]
+            curvature = _image(coupling, p, V_p, image)
             # Uphill in both directions: what has been found so far is an ascent direction, at first the gradient.
             if not curvature > 0.0:
                 if iteration == 0:
