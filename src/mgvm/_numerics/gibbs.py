@@ -1,13 +1,13 @@
-"""Gibbs sweeps over a block of angles of an mGvM of order 2 or less, many chains at a time.
+"""Gibbs sweeps over the angles of an mGvM of order 2 or less, many chains at a time.
 
-A state holds x (2B, chains): cosine and sine of an angle in neighbouring rows, chains side by side, so that loops over
+A state holds x (2D, chains): cosine and sine of an angle in neighbouring rows, chains side by side, so that loops over
 chains vectorise and a row of the coupling is read once for all of them. Given the others an angle has the field
-h = outside + C x; its law is a GvM with η₁ = h and η₂ = `second`.
+h = a + C x; its law is a GvM with η₁ = h and η₂ = `second`.
 
 * Heat bath: an exact draw of the angle.
 * Over-relaxation: the angle is mirrored at the axis of its field, which leaves the first harmonic alone; the second
   harmonic decides (Metropolis) whether the mirrored angle is taken. Without a second harmonic it always is.
-* Rotation: the block turned as a whole. Along this orbit the law is a GvM of the turn, of order 2, and drawn exactly.
+* Rotation: all angles turned as one. Along this orbit the law is a GvM of the turn, of order 2, and drawn exactly.
 """
 
 from __future__ import annotations
@@ -20,87 +20,99 @@ from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.gvm_envelope import UNIFORM, draw, envelope
 from mgvm._numerics.gvm_frame import highest_modes, quadrant_frame
 
-# outside (2B, chains): field from outside the block; coupling (2B, 2B); second (B, 2): Re and Im of the second harmonic
-Block = tuple[np.ndarray, np.ndarray, np.ndarray]
-# The same for sparse couplings: field outside (2D, 1); indptr, indices and blocks (edges, 4); second (D, 2)
+# linear (2D,): first harmonics; coupling (2D, 2D); second (D, 2): Re and Im of the second harmonics
+Dense = tuple[np.ndarray, np.ndarray, np.ndarray]
+# linear; indptr, indices and blocks (edges, 4) of the coupling; second
 Sparse = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 # sweeps of draws a round, sweeps of mirrors after each, whether to rotate, whether sums of angles are coupled
 Plan = tuple[int, int, bool, bool]
 
+# workspace of the draws, fields of a group of angles, step of one of them; see `scratch`
+Scratch = tuple[np.ndarray, np.ndarray, np.ndarray]
+
 # Rows of the workspace: 0..6 belong to `highest_modes`, 7..9 hold the frame, 10..13 Re and Im of η₁ and η₂.
 _ROWS = 14
 _WIDE = 16  # chains from which a loop over them vectorises well
+_GROUP = 8  # angles whose fields are found together: x is read from the second cache once for all of them
 
 
-def workspace(chains: int) -> np.ndarray:
-    """Scratch memory for the functions below."""
-    return np.empty((_ROWS, chains))
+def scratch(chains: int) -> Scratch:
+    """Memory for the functions below."""
+    return np.empty((_ROWS, chains)), np.empty((2 * _GROUP, chains)), np.empty((2, chains))
 
 
 @inner(fastmath={"contract"})
-def _add_wide(coupling: np.ndarray, up: int, x: np.ndarray, work: np.ndarray) -> None:
-    """Add two rows of the coupling times x to rows 10 and 11, many chains: the loop over chains vectorises.
+def _add_wide(coupling: np.ndarray, first: int, x: np.ndarray, field: np.ndarray) -> None:
+    """Add rows of the coupling, from `first` on, times x to the field, many chains: loops over chains vectorise.
 
-    Four rows of x at a time: a quarter of the traffic of the sums.
+    Four rows of x, in the first cache, meet all rows of the field before the next four.
     """
-    down = up + 1
     last = x.shape[0] - x.shape[0] % 4
     for j in range(0, last, 4):
-        p, q, r, s = coupling[up, j], coupling[up, j + 1], coupling[up, j + 2], coupling[up, j + 3]
-        t, u, v, w = coupling[down, j], coupling[down, j + 1], coupling[down, j + 2], coupling[down, j + 3]
-        for c in range(x.shape[1]):
-            work[10, c] += (p * x[j, c] + q * x[j + 1, c]) + (r * x[j + 2, c] + s * x[j + 3, c])
-            work[11, c] += (t * x[j, c] + u * x[j + 1, c]) + (v * x[j + 2, c] + w * x[j + 3, c])
+        for row in range(field.shape[0]):
+            place = first + row
+            p, q, r, s = coupling[place, j], coupling[place, j + 1], coupling[place, j + 2], coupling[place, j + 3]
+            for c in range(x.shape[1]):
+                field[row, c] += (p * x[j, c] + q * x[j + 1, c]) + (r * x[j + 2, c] + s * x[j + 3, c])
     for j in range(last, x.shape[0]):
-        for c in range(x.shape[1]):
-            work[10, c] += coupling[up, j] * x[j, c]
-            work[11, c] += coupling[down, j] * x[j, c]
+        for row in range(field.shape[0]):
+            for c in range(x.shape[1]):
+                field[row, c] += coupling[first + row, j] * x[j, c]
 
 
 @inner(fastmath={"contract"})
-def _add_narrow(coupling: np.ndarray, up: int, x: np.ndarray, work: np.ndarray) -> None:
+def _add_narrow(coupling: np.ndarray, first: int, x: np.ndarray, field: np.ndarray) -> None:
     """The same for few chains: four at a time in registers, where a loop over them would be too short to vectorise."""
-    down = up + 1
     last = x.shape[1] - x.shape[1] % 4
-    for c in range(0, last, 4):
-        a0, a1, a2, a3 = work[10, c], work[10, c + 1], work[10, c + 2], work[10, c + 3]
-        b0, b1, b2, b3 = work[11, c], work[11, c + 1], work[11, c + 2], work[11, c + 3]
-        for j in range(x.shape[0]):
-            p, q = coupling[up, j], coupling[down, j]
-            x0, x1, x2, x3 = x[j, c], x[j, c + 1], x[j, c + 2], x[j, c + 3]
-            a0, a1, a2, a3 = a0 + p * x0, a1 + p * x1, a2 + p * x2, a3 + p * x3
-            b0, b1, b2, b3 = b0 + q * x0, b1 + q * x1, b2 + q * x2, b3 + q * x3
-        work[10, c], work[10, c + 1], work[10, c + 2], work[10, c + 3] = a0, a1, a2, a3
-        work[11, c], work[11, c + 1], work[11, c + 2], work[11, c + 3] = b0, b1, b2, b3
-    for c in range(last, x.shape[1]):
-        for j in range(x.shape[0]):
-            work[10, c] += coupling[up, j] * x[j, c]
-            work[11, c] += coupling[down, j] * x[j, c]
+    for row in range(0, field.shape[0], 2):
+        up, down = first + row, first + row + 1
+        for c in range(0, last, 4):
+            a0, a1, a2, a3 = field[row, c], field[row, c + 1], field[row, c + 2], field[row, c + 3]
+            b0, b1, b2, b3 = field[row + 1, c], field[row + 1, c + 1], field[row + 1, c + 2], field[row + 1, c + 3]
+            for j in range(x.shape[0]):
+                p, q = coupling[up, j], coupling[down, j]
+                x0, x1, x2, x3 = x[j, c], x[j, c + 1], x[j, c + 2], x[j, c + 3]
+                a0, a1, a2, a3 = a0 + p * x0, a1 + p * x1, a2 + p * x2, a3 + p * x3
+                b0, b1, b2, b3 = b0 + q * x0, b1 + q * x1, b2 + q * x2, b3 + q * x3
+            field[row, c], field[row, c + 1], field[row, c + 2], field[row, c + 3] = a0, a1, a2, a3
+            field[row + 1, c], field[row + 1, c + 1], field[row + 1, c + 2], field[row + 1, c + 3] = b0, b1, b2, b3
+        for c in range(last, x.shape[1]):
+            for j in range(x.shape[0]):
+                field[row, c] += coupling[up, j] * x[j, c]
+                field[row + 1, c] += coupling[down, j] * x[j, c]
+
+
+@inner()
+def _group_field(law: Dense, start: int, x: np.ndarray, field: np.ndarray) -> None:
+    """The fields (2 x angles, chains) of a group of angles, of its own members as they are now."""
+    linear, coupling, _ = law
+    for row in range(field.shape[0]):
+        for c in range(x.shape[1]):
+            field[row, c] = linear[2 * start + row]
+    if x.shape[1] >= _WIDE:
+        _add_wide(coupling, 2 * start, x, field)
+    else:
+        _add_narrow(coupling, 2 * start, x, field)
 
 
 @inner(fastmath={"contract"})
-def _dense_field(block: Block, angle: int, x: np.ndarray, work: np.ndarray) -> None:
-    """η₁ and η₂ of an angle in every chain. The coupling of an angle with itself is zero."""
-    outside, coupling, second = block
-    chains = x.shape[1]
-    up, down = 2 * angle, 2 * angle + 1
-    for c in range(chains):
-        work[10, c], work[11, c] = outside[up, c], outside[down, c]
-        work[12, c], work[13, c] = second[angle, 0], second[angle, 1]
-    if chains >= _WIDE:
-        _add_wide(coupling, up, x, work)
-    else:
-        _add_narrow(coupling, up, x, work)
+def _follow(coupling: np.ndarray, start: int, moved: int, step: np.ndarray, field: np.ndarray) -> None:
+    """Let the fields of the later members of a group feel that one of them moved by `step` (2, chains)."""
+    column = 2 * (start + moved)
+    for row in range(2 * moved + 2, field.shape[0]):
+        p, q = coupling[2 * start + row, column], coupling[2 * start + row, column + 1]
+        for c in range(step.shape[1]):
+            field[row, c] += p * step[0, c] + q * step[1, c]
 
 
 @inner(fastmath={"contract"})
 def _sparse_field(law: Sparse, angle: int, x: np.ndarray, work: np.ndarray) -> None:
-    """The same from the rows of a sparse coupling."""
-    outside, indptr, indices, blocks, second = law
+    """η₁ and η₂ of an angle in every chain, from the rows of a sparse coupling."""
+    linear, indptr, indices, blocks, second = law
     chains = x.shape[1]
     for c in range(chains):
-        work[10, c], work[11, c] = outside[2 * angle, 0], outside[2 * angle + 1, 0]
+        work[10, c], work[11, c] = linear[2 * angle], linear[2 * angle + 1]
         work[12, c], work[13, c] = second[angle, 0], second[angle, 1]
     for place in range(indptr[angle], indptr[angle + 1]):
         j = 2 * indices[place]
@@ -166,14 +178,27 @@ def _mirror(work: np.ndarray, angle: int, x: np.ndarray, rng: np.random.Generato
 
 
 @inner()
-def _sweep(block: Block, x: np.ndarray, mirror: bool, rng: np.random.Generator, work: np.ndarray) -> None:
-    """One sweep over the angles of a block, of draws or of mirrors."""
-    for angle in range(x.shape[0] // 2):
-        _dense_field(block, angle, x, work)
-        if mirror:
-            _mirror(work, angle, x, rng)
-        else:
-            _heat(work, angle, x, rng)
+def _sweep(law: Dense, x: np.ndarray, mirror: bool, rng: np.random.Generator, scratch: Scratch) -> None:
+    """One sweep over all angles, of draws or of mirrors, in groups whose fields are found together."""
+    work, group, step = scratch
+    chains = x.shape[1]
+    for start in range(0, x.shape[0] // 2, _GROUP):
+        size = min(_GROUP, x.shape[0] // 2 - start)
+        field = group[: 2 * size]
+        _group_field(law, start, x, field)
+        for member in range(size):
+            angle = start + member
+            for c in range(chains):
+                work[10, c], work[11, c] = field[2 * member, c], field[2 * member + 1, c]
+                work[12, c], work[13, c] = law[2][angle, 0], law[2][angle, 1]
+                step[0, c], step[1, c] = x[2 * angle, c], x[2 * angle + 1, c]
+            if mirror:
+                _mirror(work, angle, x, rng)
+            else:
+                _heat(work, angle, x, rng)
+            for c in range(chains):
+                step[0, c], step[1, c] = x[2 * angle, c] - step[0, c], x[2 * angle + 1, c] - step[1, c]
+            _follow(law[1], start, member, step, field)
 
 
 @inner(fastmath={"contract"})
@@ -187,14 +212,13 @@ def _turn(x: np.ndarray, work: np.ndarray) -> None:
 
 
 @inner(fastmath={"contract"})
-def _rotate(
-    field: np.ndarray, second: np.ndarray, pairs: np.ndarray, x: np.ndarray, rng: np.random.Generator, work: np.ndarray
-) -> None:
-    """Turn all angles of the block by one exactly drawn angle in every chain.
+def _rotate(law: Dense, pairs: np.ndarray, x: np.ndarray, rng: np.random.Generator, work: np.ndarray) -> None:
+    """Turn all angles by one exactly drawn angle in every chain.
 
-    With h (2B, chains) the field from outside and `pairs` (2, chains) = ½ z^T conj(Q) z inside, the turn δ has the law
-    conj(η₁) = Σ conj(h_d) z_d and conj(η₂) = Σ conj(b_d) z_d² + pairs.
+    With `pairs` (2, chains) = ½ z^T conj(Q) z the turn δ has the law conj(η₁) = Σ conj(a_d) z_d and
+    conj(η₂) = Σ conj(b_d) z_d² + pairs.
     """
+    linear, _, second = law
     chains = x.shape[1]
     for c in range(chains):
         work[10, c], work[11, c], work[12, c], work[13, c] = 0.0, 0.0, pairs[0, c], -pairs[1, c]
@@ -202,8 +226,8 @@ def _rotate(
         u, v = second[j // 2, 0], second[j // 2, 1]
         for c in range(chains):
             cosine, sine = x[j, c], x[j + 1, c]
-            work[10, c] += field[j, c] * cosine + field[j + 1, c] * sine
-            work[11, c] += field[j + 1, c] * cosine - field[j, c] * sine
+            work[10, c] += linear[j] * cosine + linear[j + 1] * sine
+            work[11, c] += linear[j + 1] * cosine - linear[j] * sine
             even, odd = (cosine - sine) * (cosine + sine), 2.0 * cosine * sine
             work[12, c] += u * even + v * odd
             work[13, c] += v * even - u * odd
@@ -232,9 +256,9 @@ def _sums_inside(coupling: np.ndarray, x: np.ndarray, pairs: np.ndarray) -> None
 
 
 @entry()
-def sweep(block: Block, x: np.ndarray, mirror: bool, rng: np.random.Generator, work: np.ndarray) -> None:
-    """One sweep over the angles of a block, of draws or of mirrors."""
-    _sweep(block, x, mirror, rng, work)
+def sweep(law: Dense, x: np.ndarray, mirror: bool, rng: np.random.Generator, scratch: Scratch) -> None:
+    """One sweep over all angles of a law, of draws or of mirrors."""
+    _sweep(law, x, mirror, rng, scratch)
 
 
 @inner()
@@ -247,25 +271,26 @@ def _keep(x: np.ndarray, out: np.ndarray) -> None:
 
 
 @entry()
-def run(block: Block, x: np.ndarray, plan: Plan, rng: np.random.Generator, work: np.ndarray, out: np.ndarray) -> None:
-    """Rounds over a whole law: a sweep of draws, sweeps of mirrors, a rotation; states kept in out (draws, chains, D)."""
+def run(law: Dense, x: np.ndarray, plan: Plan, rng: np.random.Generator, scratch: Scratch, out: np.ndarray) -> None:
+    """Rounds over a law: a sweep of draws, sweeps of mirrors, a rotation; states are kept in out (draws, chains, D)."""
     thin, mirrors, rotation, sums = plan
     pairs = np.zeros((2, x.shape[1]))
-    for draw_ in range(out.shape[0]):
+    for kept in range(out.shape[0]):
         for _ in range(thin):
-            _sweep(block, x, False, rng, work)
+            _sweep(law, x, False, rng, scratch)
             for _ in range(mirrors):
-                _sweep(block, x, True, rng, work)
+                _sweep(law, x, True, rng, scratch)
             if rotation:
                 if sums:
-                    _sums_inside(block[1], x, pairs)
-                _rotate(block[0], block[2], pairs, x, rng, work)
-        _keep(x, out[draw_])
+                    _sums_inside(law[1], x, pairs)
+                _rotate(law, pairs, x, rng, scratch[0])
+        _keep(x, out[kept])
 
 
 @entry()
-def sparse_sweep(law: Sparse, x: np.ndarray, mirror: bool, rng: np.random.Generator, work: np.ndarray) -> None:
+def sparse_sweep(law: Sparse, x: np.ndarray, mirror: bool, rng: np.random.Generator, scratch: Scratch) -> None:
     """One sweep over all angles of a law with sparse couplings, of draws or of mirrors."""
+    work = scratch[0]
     for angle in range(x.shape[0] // 2):
         _sparse_field(law, angle, x, work)
         if mirror:

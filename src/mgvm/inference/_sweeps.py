@@ -15,8 +15,7 @@ from mgvm._numerics.gvm import gvm_sample
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.inference._law import Natural, dense_coupling, sparse_coupling
 
-_BLOCK = 64  # angles whose pull on each other is followed one by one; that of the rest is one matrix product
-_WHOLE = 192  # angles up to which the whole law is one block: many rounds in one compiled call
+_SMALL = 64  # angles up to which sparse couplings are as well treated as dense ones
 
 
 def states(angles: FloatArray) -> FloatArray:
@@ -57,41 +56,26 @@ class Sweeps(Protocol):
 
 
 class Dense:
-    """Dense couplings, order 2 at most: blocks of angles, the pull of all others by one product for all chains."""
+    """Dense couplings, order 2 at most."""
 
     def __init__(self, law: Natural, chains: int):
         self.law = law
-        self.coupling = dense_coupling(law)
-        self.second = _second(law)
-        self.linear = np.repeat(_interleaved(law.a)[:, None], chains, axis=1)
-        self._work = kernel.workspace(chains)
-        self._size = law.dimension if law.dimension <= _WHOLE else _BLOCK
-        self._starts = range(0, law.dimension, self._size)
-        self._inside = [
-            np.ascontiguousarray(self.coupling[2 * i : 2 * (i + self._size), 2 * i : 2 * (i + self._size)])
-            for i in self._starts
-        ]
+        self._parameters = (_interleaved(law.a), dense_coupling(law), _second(law))
+        self._scratch = kernel.scratch(chains)
 
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
-        for start, inside in zip(self._starts, self._inside, strict=True):
-            rows = slice(2 * start, 2 * (start + self._size))
-            outside = self.linear[rows]
-            if len(self._starts) > 1:
-                outside = outside + scale * (self.coupling[rows] @ x - inside @ x[rows])
-            scaled = inside if scale == 1.0 else scale * inside
-            kernel.sweep((outside, scaled, self.second[start : start + self._size]), x[rows], mirror, rng, self._work)
+        linear, coupling, second = self._parameters
+        scaled = coupling if scale == 1.0 else scale * coupling
+        kernel.sweep((linear, scaled, second), x, mirror, rng, self._scratch)
 
     def pull(self, x: FloatArray) -> FloatArray:
         """C x: what the couplings add to the field of every angle."""
-        return self.coupling @ x
+        return self._parameters[1] @ x
 
     def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
-        if len(self._starts) > 1:
-            _run(self, x, plan, rng, out)
-            return
-        kernel.run((self.linear, self.coupling, self.second), x, plan, rng, self._work, out)
+        kernel.run(self._parameters, x, plan, rng, self._scratch, out)
 
 
 class Sparse:
@@ -101,14 +85,14 @@ class Sparse:
         self.law = law
         self._rows = sparse_coupling(law)
         self._second = _second(law)
-        self._linear = _interleaved(law.a)[:, None]
-        self._work = kernel.workspace(chains)
+        self._linear = _interleaved(law.a)
+        self._scratch = kernel.scratch(chains)
 
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
         indptr, indices, blocks = self._rows
         scaled = blocks if scale == 1.0 else scale * blocks
-        kernel.sparse_sweep((self._linear, indptr, indices, scaled, self._second), x, mirror, rng, self._work)
+        kernel.sparse_sweep((self._linear, indptr, indices, scaled, self._second), x, mirror, rng, self._scratch)
 
     def pull(self, x: FloatArray) -> FloatArray:
         """C x: what the couplings add to the field of every angle."""
@@ -192,7 +176,7 @@ def rotate(sweeps: Sweeps, x: FloatArray, rng: np.random.Generator, block: np.nd
 
 
 def sweeps(law: Natural, chains: int) -> Dense | Sparse | General:
-    """The kernel that suits a law: small sparse laws are as well treated as dense ones."""
+    """The kernel that suits a law."""
     if law.order > 2:
         return General(law, chains)
-    return Sparse(law, chains) if law.is_sparse and law.dimension > _BLOCK else Dense(law, chains)
+    return Sparse(law, chains) if law.is_sparse and law.dimension > _SMALL else Dense(law, chains)

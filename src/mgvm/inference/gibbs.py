@@ -155,20 +155,19 @@ def gibbs(
     report = reporter(progress, "gibbs")
     total = warm + draws * plan[0]
     samples = np.empty((draws, chains, parameters.dimension))
-    done = -warm
+    done = 0
     try:
-        for done in _burn_in(kernel, x, (warm, plan, start is None), source):
-            report(done, total)
-        done = 0
+        for rounds in _burn_in(kernel, x, (warm, plan, start is None), source):
+            report(rounds, total)
         for done in _draw(kernel, x, plan, groups, source, samples):
             report(warm + done * plan[0], total)
     except KeyboardInterrupt:
-        if done <= 0:
+        if done == 0:
             raise
         warnings.warn(
             f"gibbs was stopped after {done} of {draws} draws; these are kept", ConvergenceWarning, stacklevel=2
         )
-    return _result(parameters, np.ascontiguousarray(samples[: max(done, 0)].swapaxes(0, 1)), done == draws)
+    return _result(parameters, np.ascontiguousarray(samples[:done].swapaxes(0, 1)), done == draws)
 
 
 def _result(law: Natural, samples: FloatArray, complete: bool) -> GibbsResult:

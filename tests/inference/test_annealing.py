@@ -1,0 +1,80 @@
+"""Annealed importance sampling: unbiased, with an error that means what it says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from naive import torus
+from scipy import sparse
+
+from mgvm import MGvM
+from mgvm.inference import ConvergenceWarning, annealed_log_normalizer, exact_chain, exact_grid
+
+
+def random_law(seed, dimension, order=2, scale=1.0):
+    return MGvM(*torus.random_parameters(np.random.default_rng(seed), dimension, order, scale))
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("scale", [0.1, 1.0])
+def test_within_its_own_error(order, scale):
+    scores = []
+    for seed in range(6):
+        law = random_law(seed, 3, order, scale)
+        result = annealed_log_normalizer(law, n_chains=64, rng=seed)
+        error = result.log_normalizer.standard_error
+        scores.append((result.log_normalizer - exact_grid(law).log_normalizer) / error)
+        assert result.converged
+    assert np.abs(scores).max() < 5.0
+    assert np.mean(np.square(scores)) < 4.0
+
+
+def test_the_error_falls_with_the_chains_and_is_the_spread_of_repeats():
+    law = random_law(1, 3, 1, 1.0)
+    runs = [annealed_log_normalizer(law, n_chains=32, n_steps=20, rng=seed).log_normalizer for seed in range(40)]
+    spread = np.std([float(run) for run in runs])
+    assert np.mean([run.standard_error for run in runs]) == pytest.approx(spread, rel=0.5)
+    many = annealed_log_normalizer(law, n_chains=2048, n_steps=20, rng=0).log_normalizer
+    assert many.standard_error < 0.3 * runs[0].standard_error
+
+
+@pytest.mark.parametrize("storage", [np.asarray, sparse.csr_array])
+def test_a_chain_of_two_hundred(storage):
+    rng = np.random.default_rng(0)
+    couplings = np.diag(np.full(199, 2.0 + 0j), 1)
+    law = MGvM(np.exp(2j * rng.normal(size=200)), P=storage(couplings + couplings.T))
+    result = annealed_log_normalizer(law, n_chains=256, rng=1)
+    exact = exact_chain(law)
+    score = (result.log_normalizer - exact.log_normalizer) / result.log_normalizer.standard_error
+    assert abs(score) < 5.0
+    assert np.abs(result.marginals.moment(1) - exact.marginals.moment(1)).mean() < 0.08
+
+
+def test_without_couplings_it_is_exact():
+    law = MGvM([1.0, 2j, 0.0], [0.5, 0.1, 0.0])
+    result = annealed_log_normalizer(law, rng=0)
+    assert result.log_normalizer == pytest.approx(float(exact_grid(law).log_normalizer), abs=1e-12)
+    assert result.log_normalizer.standard_error == 0.0
+    assert result.scales[0] == 0.0
+    assert result.scales[-1] == 1.0
+
+
+def test_poor_weights_warn():
+    law = MGvM(np.zeros(8), P=30.0 * (np.ones((8, 8)) - np.eye(8)))
+    with pytest.warns(ConvergenceWarning, match=r"effective chains of 16.*more steps than n_steps=2"):
+        result = annealed_log_normalizer(law, n_chains=16, n_steps=2, rng=0)
+    assert not result.converged
+    assert result.log_normalizer.effective_sample_size < 1.6
+
+
+def test_progress_and_bad_input():
+    law = random_law(0, 2)
+    seen = []
+    annealed_log_normalizer(law, n_steps=5, rng=0, progress=lambda done, total: seen.append((done, total)))
+    assert seen == [(k, 5) for k in range(1, 6)]
+    with pytest.raises(ValueError, match="n_chains must be >= 2"):
+        annealed_log_normalizer(law, n_chains=1)
+    with pytest.raises(ValueError, match="n_steps must be >= 1"):
+        annealed_log_normalizer(law, n_steps=0)
+    with pytest.raises(ValueError, match="index the batch"):
+        annealed_log_normalizer(MGvM(np.ones((2, 2))))

@@ -1,0 +1,218 @@
+"""Gibbs sampling: every kernel and every move leaves the law alone, and the engine says what happened."""
+
+from __future__ import annotations
+
+import warnings
+
+import numpy as np
+import pytest
+from naive import torus
+from scipy import sparse, stats
+
+from mgvm import MGvM
+from mgvm.inference import ConvergenceWarning, _sweeps, exact_grid, gibbs
+from mgvm.inference.diagnostics import effective_sample_size
+
+
+def random_law(seed, dimension, order=2, scale=0.5):
+    return MGvM(*torus.random_parameters(np.random.default_rng(seed), dimension, order, scale))
+
+
+def as_sparse(law):
+    return MGvM(law.a, law.b, sparse.csr_array(law.P), sparse.csr_array(law.Q))
+
+
+def moments_agree(samples, law, sigmas=5.0):
+    """First moments and pair moments of draws (..., D) against exact ones, in units of their own Monte Carlo error."""
+    z = np.exp(1j * samples.reshape(-1, law.dimension))
+    worth = effective_sample_size(samples).min()
+    first, difference, total, _ = torus.moments(law.a, law.b, law.P, law.Q, 48)
+    found = (z.mean(axis=0), z.T @ z.conj() / len(z), z.T @ z / len(z))
+    worst = max(np.abs(mine - exact).max() for mine, exact in zip(found, (first, difference, total), strict=True))
+    assert worst < sigmas / np.sqrt(worth), (worst, worth)
+
+
+KERNELS = {"dense": 64, "sparse": 0}
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_draws_have_the_moments_of_the_law(order, kernel, monkeypatch):
+    monkeypatch.setattr(_sweeps, "_SMALL", KERNELS[kernel])
+    law = random_law(order, 3, order)
+    result = gibbs(as_sparse(law) if kernel == "sparse" else law, 1000, 16, rng=order, over_relaxation=1)
+    assert result.converged
+    moments_agree(result.samples, law)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"over_relaxation": 0, "rotation": False},
+        {"over_relaxation": 5, "rotation": False},
+        {"over_relaxation": 0, "rotation": True},
+        {"over_relaxation": 1, "rotation": False, "blocks": [[0, 2], [1, 2]]},
+        {"thin": 3, "burn_in": 10},
+        {"n_chains": 3},  # fewer than a vector holds
+    ],
+    ids=str,
+)
+@pytest.mark.parametrize("scale", [0.5, 1.0])
+def test_every_move_leaves_the_law_alone(options, scale):
+    law = random_law(7, 3, 2, scale)
+    result = gibbs(law, **{"n_samples": 4000, "n_chains": 16, "rng": 1, **options})
+    moments_agree(result.samples, law)
+
+
+def test_a_move_that_started_at_the_law_stays_there():
+    # One round from exact draws: the second state has the law of the first, whatever the mixing.
+    law = random_law(3, 3, 2, 1.0)
+    first = exact_grid(law).sample(40_000, rng=0)
+    for options in ({"over_relaxation": 0, "rotation": False}, {"over_relaxation": 2}, {"blocks": [[0, 1]]}):
+        after = gibbs_quietly(law, 1, 40_000, burn_in=0, start=first, rng=1, **options).samples[:, 0]
+        for d in range(3):
+            assert stats.ks_2samp(np.cos(first[:, d] - 1), np.cos(after[:, d] - 1)).pvalue > 1e-4
+            assert stats.ks_2samp(np.sin(first[:, d] - 1), np.sin(after[:, d] - 1)).pvalue > 1e-4
+
+
+def gibbs_quietly(*arguments, **options):
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        return gibbs(*arguments, **options)
+
+
+def test_over_relaxation_pays_under_strong_coupling():
+    inputs = np.linspace(0, 10, 40)
+    kernel = np.exp(-0.5 * (inputs[:, None] - inputs) ** 2) + 0.01 * np.eye(40)
+    law = MGvM.from_precision(np.sin(inputs), 2.0, np.kron(np.eye(2), np.linalg.inv(kernel)))
+    plain, relaxed = (
+        gibbs_quietly(law, 1000, 8, over_relaxation=count, rng=0).effective_sample_size.min() for count in (0, 4)
+    )
+    assert relaxed > 4 * plain
+
+
+def test_rotation_crosses_between_mirror_images():
+    # Two wells half a turn apart and tight couplings: one angle at a time never crosses, all together do.
+    law = MGvM(np.zeros(4), np.full(4, 3.0), 5.0 * (np.ones((4, 4)) - np.eye(4)))
+    together = gibbs(law, 500, 4, rng=0)
+    assert together.converged
+    assert np.abs(together.moment(1)).max() < 0.15
+    with pytest.warns(ConvergenceWarning, match="chains do not agree.*separate modes"):
+        alone = gibbs(law, 500, 4, rotation=False, rng=0)
+    assert not alone.converged
+
+
+@pytest.mark.parametrize("concentration", [1e4, 1e8])
+def test_narrow_laws(concentration):
+    law = MGvM([concentration, 0.0], P=[[0, concentration], [concentration, 0]])
+    samples = gibbs(law, 2000, 4, rng=0).samples
+    # Near zero: Gaussian with precision K [[2, -1], [-1, 1]], covariance [[1, 1], [1, 2]] / K.
+    cov = np.cov(samples.reshape(-1, 2).T) * concentration
+    np.testing.assert_allclose(cov, [[1, 1], [1, 2]], rtol=0.15)
+
+
+def test_one_angle_and_the_uniform_law():
+    law = MGvM([2.0 + 1j], [0.5])
+    result = gibbs(law, 5000, 4, rng=0)
+    assert abs(result.moment(1)[0] - law.conditional({}).moment(1)) < 0.03
+    flat = gibbs(MGvM(np.zeros(2)), 2000, 4, rng=0)
+    assert flat.converged
+    assert stats.kstest(flat.samples.ravel(), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-4
+
+
+def test_many_angles_dense_and_sparse_agree():
+    rng = np.random.default_rng(0)
+    size = 300
+    chain = sparse.diags_array([np.full(size - 1, 2.0)] * 2, offsets=[-1, 1], dtype=complex)
+    law = MGvM(0.5 * np.exp(1j * np.cumsum(0.1 * rng.normal(size=size))), P=chain)
+    dense = MGvM(law.a, P=law.P.toarray())
+    results = [gibbs(each, 500, 16, rng=1).moment(1) for each in (law, dense)]
+    np.testing.assert_allclose(*results, atol=0.05)
+    exact = law.log_normalizer()
+    assert exact.method == "messages"
+
+
+def test_marginals_are_better_than_histograms():
+    law = random_law(5, 2, 2, 1.0)
+    exact = exact_grid(law).marginals
+    result = gibbs(law, 1000, 8, rng=0)
+    x = np.linspace(-np.pi, np.pi, 200)
+    assert np.abs(result.marginals[:, None].pdf(x) - exact[:, None].pdf(x)).max() < 0.02
+    assert result.trace.shape == (8, 1000)
+    np.testing.assert_allclose(result.trace, law.log_density(result.samples), atol=1e-10)
+
+
+def test_seeds_repeat_and_shapes():
+    law = random_law(1, 2)
+    one, two = (gibbs_quietly(law, 20, 3, rng=5).samples for _ in range(2))
+    np.testing.assert_array_equal(one, two)
+    assert one.shape == (3, 20, 2)
+    assert ((one >= -np.pi) & (one < np.pi)).all()
+
+
+def test_progress_and_interruption():
+    law = random_law(1, 2)
+    seen = []
+    gibbs_quietly(law, 50, 2, burn_in=30, rng=0, progress=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (80, 80)
+    assert all(a[0] <= b[0] for a, b in zip(seen, seen[1:], strict=False))
+
+    def stop(done, total):
+        if done > 40:
+            raise KeyboardInterrupt
+
+    with pytest.warns(ConvergenceWarning, match=r"stopped after \d+ of 100000 draws; these are kept"):
+        result = gibbs(law, 100_000, 2, burn_in=30, rng=0, progress=stop)
+    assert 10 < result.samples.shape[1] < 100_000
+    assert not result.converged
+    assert np.isfinite(result.samples).all()
+    with pytest.raises(KeyboardInterrupt):
+        gibbs(law, 100, 2, burn_in=100, rng=0, progress=stop)  # nothing was drawn yet
+
+
+def test_progress_lines(capsys, monkeypatch):
+    from mgvm.inference import _progress
+
+    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
+    gibbs_quietly(random_law(1, 2), 20, 2, burn_in=5, rng=0, progress=True)
+    assert "gibbs: 25 of 25 (100%)" in capsys.readouterr().err
+
+
+def test_start():
+    law = MGvM([0.0, 0.0], P=[[0, 1e6], [1e6, 0]])
+    result = gibbs_quietly(law, 4, 2, burn_in=0, over_relaxation=0, rotation=False, start=[[1, 1], [2, 2]], rng=0)
+    np.testing.assert_allclose(result.samples[0], 1.0, atol=0.02)
+    np.testing.assert_allclose(result.samples[1], 2.0, atol=0.02)
+
+
+BAD = {
+    "not a law": (lambda: gibbs("law"), TypeError, "must be an mgvm.MGvM.*got str"),
+    "a batch": (lambda: gibbs(MGvM(np.ones((2, 3)))), ValueError, r"batch of shape \(2,\).*index the batch"),
+    "no draws": (lambda: gibbs(random_law(0, 2), 0), ValueError, "n_samples must be >= 1, got 0"),
+    "half a chain": (lambda: gibbs(random_law(0, 2), 10, 1.5), TypeError, "n_chains must be an integer"),
+    "thin": (lambda: gibbs(random_law(0, 2), thin=0), ValueError, "thin must be >= 1"),
+    "burn-in": (lambda: gibbs(random_law(0, 2), burn_in=-1), ValueError, "burn_in must be >= 0"),
+    "block out of range": (lambda: gibbs(random_law(0, 2), blocks=[[0, 2]]), ValueError, "between 0 and 1"),
+    "block twice": (lambda: gibbs(random_law(0, 2), blocks=[[0, 0]]), ValueError, "different angles"),
+    "block of floats": (lambda: gibbs(random_law(0, 2), blocks=[[0.5]]), ValueError, "list of indices"),
+    "start": (lambda: gibbs(random_law(0, 2), start=[0.0]), ValueError, r"start must have shape \(2,\) or \(4, 2\)"),
+    "start NaN": (lambda: gibbs(random_law(0, 2), start=[0.0, np.nan]), ValueError, "start must be finite"),
+    "rng": (lambda: gibbs(random_law(0, 2), rng="seed"), TypeError, "rng must be None, a seed"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_bad_input(name):
+    act, error, text = BAD[name]
+    with pytest.raises(error, match=text):
+        act()
+
+
+def test_arviz():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        arviz = pytest.importorskip("arviz")
+        result = gibbs(random_law(2, 2), 200, 4, rng=0)
+        data = result.to_arviz()
+        assert arviz.ess(data)["cos"].shape == (2,)
+        assert float(arviz.rhat(data)["sin"].max()) < 1.1
