@@ -14,7 +14,7 @@ import numpy as np
 from mgvm._validation import FloatArray
 
 _RIDGE = 1e-13  # relative to the diagonal: directions below it are rounding
-_LARGEST = 1e4  # of Σ|γ|: beyond it the history says nothing
+_LARGEST = 1e3  # of Σ|γ|: beyond it the history says nothing
 
 
 class Anderson:

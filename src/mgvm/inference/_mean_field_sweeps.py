@@ -28,7 +28,8 @@ from mgvm.inference._mean_field_factors import Step, gvm_step
 _BLOCK = 64  # angles whose change is carried to all others at once
 _CHUNK = 2048  # rows a batch kernel gets at a time: they stay in the cache
 _FEW = 24  # columns up to which a dense block runs in one compiled loop
-_REFRESH = 32  # sweeps after which a field kept by differences is computed afresh
+_REFRESH = 16  # sweeps after which a field kept by differences is computed afresh: extrapolation feeds its rounding
+_SMALL = 256  # angles up to which that is done in every sweep
 
 
 @dataclass
@@ -159,7 +160,7 @@ class DenseSweeper:
         size, _, count = state.a.shape
         state.moved[:] = 0.0
         self._sweeps += 1
-        if self._sweeps % _REFRESH == 0:
+        if size <= _SMALL or self._sweeps % _REFRESH == 0:
             state.field[...] = self.multiply(state.m)
         field = np.ascontiguousarray(state.pack[2 * size :].T)
         few = count <= _FEW
