@@ -17,13 +17,9 @@ import math
 import numpy as np
 
 from mgvm._numerics.compiler import entry, inner
+from mgvm._numerics.gibbs_fields import GROUP, Dense, Sparse, follow, follow_alike, group_field, sparse_field
 from mgvm._numerics.gvm_envelope import UNIFORM, draw, envelope
 from mgvm._numerics.gvm_frame import highest_modes, quadrant_frame
-
-# linear (2D,): first harmonics; coupling (2D, 2D); second (D, 2): Re and Im of the second harmonics
-Dense = tuple[np.ndarray, np.ndarray, np.ndarray]
-# linear; indptr, indices and blocks (edges, 4) of the coupling; second
-Sparse = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
 # sweeps of draws a round, sweeps of mirrors after each, whether to rotate, whether sums of angles are coupled
 Plan = tuple[int, int, bool, bool]
@@ -33,93 +29,11 @@ Scratch = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 # Rows of the workspace: 0..6 belong to `highest_modes`, 7..9 hold the frame, 10..13 Re and Im of η₁ and η₂.
 _ROWS = 14
-_WIDE = 16  # chains from which a loop over them vectorises well
-_GROUP = 8  # angles whose fields are found together: x is read from the second cache once for all of them
 
 
 def scratch(chains: int) -> Scratch:
     """Memory for the functions below."""
-    return np.empty((_ROWS, chains)), np.empty((2 * _GROUP, chains)), np.empty((2, chains))
-
-
-@inner(fastmath={"contract"})
-def _add_wide(coupling: np.ndarray, first: int, x: np.ndarray, field: np.ndarray) -> None:
-    """Add rows of the coupling, from `first` on, times x to the field, many chains: loops over chains vectorise.
-
-    Four rows of x, in the first cache, meet all rows of the field before the next four.
-    """
-    last = x.shape[0] - x.shape[0] % 4
-    for j in range(0, last, 4):
-        for row in range(field.shape[0]):
-            place = first + row
-            p, q, r, s = coupling[place, j], coupling[place, j + 1], coupling[place, j + 2], coupling[place, j + 3]
-            for c in range(x.shape[1]):
-                field[row, c] += (p * x[j, c] + q * x[j + 1, c]) + (r * x[j + 2, c] + s * x[j + 3, c])
-    for j in range(last, x.shape[0]):
-        for row in range(field.shape[0]):
-            for c in range(x.shape[1]):
-                field[row, c] += coupling[first + row, j] * x[j, c]
-
-
-@inner(fastmath={"contract"})
-def _add_narrow(coupling: np.ndarray, first: int, x: np.ndarray, field: np.ndarray) -> None:
-    """The same for few chains: four at a time in registers, where a loop over them would be too short to vectorise."""
-    last = x.shape[1] - x.shape[1] % 4
-    for row in range(0, field.shape[0], 2):
-        up, down = first + row, first + row + 1
-        for c in range(0, last, 4):
-            a0, a1, a2, a3 = field[row, c], field[row, c + 1], field[row, c + 2], field[row, c + 3]
-            b0, b1, b2, b3 = field[row + 1, c], field[row + 1, c + 1], field[row + 1, c + 2], field[row + 1, c + 3]
-            for j in range(x.shape[0]):
-                p, q = coupling[up, j], coupling[down, j]
-                x0, x1, x2, x3 = x[j, c], x[j, c + 1], x[j, c + 2], x[j, c + 3]
-                a0, a1, a2, a3 = a0 + p * x0, a1 + p * x1, a2 + p * x2, a3 + p * x3
-                b0, b1, b2, b3 = b0 + q * x0, b1 + q * x1, b2 + q * x2, b3 + q * x3
-            field[row, c], field[row, c + 1], field[row, c + 2], field[row, c + 3] = a0, a1, a2, a3
-            field[row + 1, c], field[row + 1, c + 1], field[row + 1, c + 2], field[row + 1, c + 3] = b0, b1, b2, b3
-        for c in range(last, x.shape[1]):
-            for j in range(x.shape[0]):
-                field[row, c] += coupling[up, j] * x[j, c]
-                field[row + 1, c] += coupling[down, j] * x[j, c]
-
-
-@inner()
-def _group_field(law: Dense, start: int, x: np.ndarray, field: np.ndarray) -> None:
-    """The fields (2 x angles, chains) of a group of angles, of its own members as they are now."""
-    linear, coupling, _ = law
-    for row in range(field.shape[0]):
-        for c in range(x.shape[1]):
-            field[row, c] = linear[2 * start + row]
-    if x.shape[1] >= _WIDE:
-        _add_wide(coupling, 2 * start, x, field)
-    else:
-        _add_narrow(coupling, 2 * start, x, field)
-
-
-@inner(fastmath={"contract"})
-def _follow(coupling: np.ndarray, start: int, moved: int, step: np.ndarray, field: np.ndarray) -> None:
-    """Let the fields of the later members of a group feel that one of them moved by `step` (2, chains)."""
-    column = 2 * (start + moved)
-    for row in range(2 * moved + 2, field.shape[0]):
-        p, q = coupling[2 * start + row, column], coupling[2 * start + row, column + 1]
-        for c in range(step.shape[1]):
-            field[row, c] += p * step[0, c] + q * step[1, c]
-
-
-@inner(fastmath={"contract"})
-def _sparse_field(law: Sparse, angle: int, x: np.ndarray, work: np.ndarray) -> None:
-    """η₁ and η₂ of an angle in every chain, from the rows of a sparse coupling."""
-    linear, indptr, indices, blocks, second = law
-    chains = x.shape[1]
-    for c in range(chains):
-        work[10, c], work[11, c] = linear[2 * angle], linear[2 * angle + 1]
-        work[12, c], work[13, c] = second[angle, 0], second[angle, 1]
-    for place in range(indptr[angle], indptr[angle + 1]):
-        j = 2 * indices[place]
-        p, q, r, s = blocks[place, 0], blocks[place, 1], blocks[place, 2], blocks[place, 3]
-        for c in range(chains):
-            work[10, c] += p * x[j, c] + q * x[j + 1, c]
-            work[11, c] += r * x[j, c] + s * x[j + 1, c]
+    return np.empty((_ROWS, chains)), np.empty((2 * GROUP, chains)), np.empty((2, chains))
 
 
 @inner(fastmath={"contract"})
@@ -180,12 +94,11 @@ def _mirror(work: np.ndarray, angle: int, x: np.ndarray, rng: np.random.Generato
 @inner()
 def _sweep(law: Dense, x: np.ndarray, mirror: bool, rng: np.random.Generator, scratch: Scratch) -> None:
     """One sweep over all angles, of draws or of mirrors, in groups whose fields are found together."""
-    work, group, step = scratch
+    work, field, step = scratch
     chains = x.shape[1]
-    for start in range(0, x.shape[0] // 2, _GROUP):
-        size = min(_GROUP, x.shape[0] // 2 - start)
-        field = group[: 2 * size]
-        _group_field(law, start, x, field)
+    for start in range(0, x.shape[0] // 2, GROUP):
+        size = min(GROUP, x.shape[0] // 2 - start)
+        group_field(law, start, x, size, field)
         for member in range(size):
             angle = start + member
             for c in range(chains):
@@ -198,7 +111,10 @@ def _sweep(law: Dense, x: np.ndarray, mirror: bool, rng: np.random.Generator, sc
                 _heat(work, angle, x, rng)
             for c in range(chains):
                 step[0, c], step[1, c] = x[2 * angle, c] - step[0, c], x[2 * angle + 1, c] - step[1, c]
-            _follow(law[1], start, member, step, field)
+            if law[1].shape[0] == x.shape[0]:
+                follow(law[1], start, member, size, step, field)
+            else:
+                follow_alike(law[1], start, member, size, step, field)
 
 
 @inner(fastmath={"contract"})
@@ -292,7 +208,7 @@ def sparse_sweep(law: Sparse, x: np.ndarray, mirror: bool, rng: np.random.Genera
     """One sweep over all angles of a law with sparse couplings, of draws or of mirrors."""
     work = scratch[0]
     for angle in range(x.shape[0] // 2):
-        _sparse_field(law, angle, x, work)
+        sparse_field(law, angle, x, work)
         if mirror:
             _mirror(work, angle, x, rng)
         else:

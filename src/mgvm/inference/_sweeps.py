@@ -60,7 +60,9 @@ class Dense:
 
     def __init__(self, law: Natural, chains: int):
         self.law = law
-        self._parameters = (_interleaved(law.a), dense_coupling(law), _second(law))
+        alike = not abs(law.Q).max() and not abs(law.P.imag).max()
+        coupling = _real_part(law) if alike else dense_coupling(law)
+        self._parameters = (_interleaved(law.a), coupling, _second(law))
         self._scratch = kernel.scratch(chains)
 
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
@@ -71,7 +73,8 @@ class Dense:
 
     def pull(self, x: FloatArray) -> FloatArray:
         """C x: what the couplings add to the field of every angle."""
-        return self._parameters[1] @ x
+        coupling = self._parameters[1]
+        return (coupling @ x.reshape(len(coupling), -1)).reshape(x.shape)
 
     def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
@@ -125,6 +128,11 @@ class General:
     def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
         _run(self, x, plan, rng, out)
+
+
+def _real_part(law: Natural) -> FloatArray:
+    """Re P, all there is to the coupling where cosine and sine are coupled alike."""
+    return np.ascontiguousarray(law.P.toarray().real if law.is_sparse else law.P.real)
 
 
 def _second(law: Natural) -> FloatArray:
