@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from mgvm.experiments.demo import DemoResult
     from mgvm.experiments.time_of_day import Fit
 
+# As in mgvm.experiments.reproduce, which is too heavy to import for a help text.
+_EXPERIMENTS = ("figure1", "gibbs-vs-vi")
 _PATIENCE = 2.0
 _REMINDER = 10.0
 
@@ -71,6 +73,22 @@ def _parser() -> argparse.ArgumentParser:
         "--out", type=Path, default=Path("mgvm-demo"), metavar="DIR", help="where to write (default: mgvm-demo)"
     )
     demo.add_argument("--force", action="store_true", help="replace files in the way that the demo did not make")
+    reproduce = commands.add_parser(
+        "reproduce",
+        help="do experiments of the paper again; print tables, write figures",
+        description="Do an experiment of the paper again: figure1, the best approximations of a bimodal law of two "
+        "angles; gibbs-vs-vi, the error of Gibbs sampling and of variational inference against time; or all of them. "
+        "Prints tables; writes them as CSV, and figures as PNG.",
+    )
+    reproduce.add_argument("experiment", choices=(*_EXPERIMENTS, "all"), help="which one")
+    reproduce.add_argument(
+        "--out",
+        type=Path,
+        default=Path("mgvm-reproduce"),
+        metavar="DIR",
+        help="where to write (default: mgvm-reproduce)",
+    )
+    reproduce.add_argument("--force", action="store_true", help="replace files in the way that this did not make")
     return parser
 
 
@@ -95,6 +113,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
         parser.print_help()
         return 0
     try:
+        if options.command == "reproduce":
+            return _reproduce(options.experiment, options.out, options.force)
         return _demo(options.out, options.force)
     except KeyboardInterrupt:
         print("\nmgvm: stopped; nothing was left half written", file=sys.stderr)
@@ -133,8 +153,31 @@ def _print_result(result: DemoResult) -> None:
     for group in dict.fromkeys(fit.group for fit in result.fits):
         print(_table([fit for fit in result.fits if fit.group == group]), end="\n\n")
     print("* best of its column. Log-likelihood in nats, density per radian; the uniform law has -1.837877.")
-    for path in result.written:
-        print(f"wrote {path}" + (", in place of a file that the demo had not made" if path in result.replaced else ""))
+    _print_written(result.written, result.replaced, "the demo")
+
+
+def _reproduce(experiment: str, folder: Path, force: bool) -> int:
+    import matplotlib  # noqa: F401  missing extras are better found before the work than after it
+
+    from mgvm.experiments import reproduce
+    from mgvm.experiments._output import RefusedError
+
+    names = _EXPERIMENTS if experiment == "all" else (experiment,)
+    try:
+        with _Progress("a first run also compiles the numerics") as progress:
+            result = reproduce.run(names, folder, force=force, report=progress)
+    except RefusedError as error:
+        print(f"mgvm reproduce: {error}", file=sys.stderr)
+        return 2
+    for text in result.texts:
+        print(text, end="\n\n")
+    _print_written(result.written, result.replaced, "this command")
+    return 0
+
+
+def _print_written(written: list[Path], replaced: list[Path], maker: str) -> None:
+    for path in written:
+        print(f"wrote {path}" + (f", in place of a file that {maker} had not made" if path in replaced else ""))
 
 
 def _table(fits: list[Fit]) -> str:

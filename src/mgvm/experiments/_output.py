@@ -9,8 +9,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 MARK = "mgvm demo"
-_PNG_MARK = b"tEXtSoftware\x00" + MARK.encode()
-_CSV_MARK = f"# {MARK}".encode()
+REPRODUCE_MARK = "mgvm reproduce"
 # The marks stand at the very beginning of a file.
 _HEAD = 4096
 
@@ -21,31 +20,33 @@ class RefusedError(Exception):
     """Writing would destroy something that this program did not make."""
 
 
-def is_ours(path: Path) -> bool:
+def is_ours(path: Path, mark: str = MARK) -> bool:
     """Whether a file carries the mark of this program."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
-    return head.startswith(_CSV_MARK) or (head.startswith(b"\x89PNG\r\n") and _PNG_MARK in head)
+    return head.startswith(f"# {mark}".encode()) or (
+        head.startswith(b"\x89PNG\r\n") and b"tEXtSoftware\x00" + mark.encode() in head
+    )
 
 
-def foreign(paths: Iterable[Path]) -> list[Path]:
+def foreign(paths: Iterable[Path], mark: str = MARK) -> list[Path]:
     """Those paths where something stands that this program did not make."""
-    return [path for path in paths if os.path.lexists(path) and not (path.is_file() and is_ours(path))]
+    return [path for path in paths if os.path.lexists(path) and not (path.is_file() and is_ours(path, mark))]
 
 
-def check(folder: Path, names: Iterable[str], *, force: bool) -> list[Path]:
+def check(folder: Path, names: Iterable[str], *, force: bool, mark: str = MARK) -> list[Path]:
     """The foreign files that writing `names` into `folder` would replace; an error unless `force` allows it."""
     for part in (folder, *folder.parents):
         if part.exists() and not part.is_dir():
             raise RefusedError(f"{part} is not a folder; choose another with --out")
-    others = foreign(folder / name for name in names)
+    others = foreign((folder / name for name in names), mark)
     for path in others:
         if path.is_dir():
             raise RefusedError(f"{path} is a folder, a file was to be written there; choose another place with --out")
     if others and not force:
         listed = ", ".join(map(str, others))
         raise RefusedError(
-            f"{listed} was not made by {MARK} and is left alone; "
+            f"{listed} was not made by {mark} and is left alone; "
             "choose another folder with --out, or replace it with --force"
         )
     return others
