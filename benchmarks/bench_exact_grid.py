@@ -9,7 +9,7 @@ from scipy import integrate
 from timing import cpu_times, table, verdict
 
 from mgvm.inference._law import Natural
-from mgvm.inference.exact_grid import exact_grid, grid_log_normalizers
+from mgvm.inference.quadrature import exact_grid, grid_log_normalizers
 
 CONCENTRATIONS = [1.0, 100.0, 1e4, 1e6]
 BATCHES = [(2, 1.0, 4000), (2, 10.0, 4000), (2, 1e4, 1000), (3, 1.0, 200), (3, 100.0, 50)]

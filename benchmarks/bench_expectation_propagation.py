@@ -16,9 +16,9 @@ from timing import table, verdict
 from mgvm.inference._ep_iterate import Approximation, Workspace, evaluate, stepped
 from mgvm.inference._ep_problem import from_covariance
 from mgvm.inference._law import Natural
-from mgvm.inference.exact_chain import exact_chain
-from mgvm.inference.expectation_propagation import expectation_propagation
-from mgvm.inference.mean_field import mean_field
+from mgvm.inference.chains import exact_chain
+from mgvm.inference.propagation import expectation_propagation
+from mgvm.inference.variational import mean_field
 
 REPEATS = 5
 

@@ -2,7 +2,8 @@
 of Cohen et al. (AISTATS 2025).
 
 Warm-up and compilation are left out for everyone. NUTS runs in four ways (see NUTS_VARIANTS), and the best is quoted:
-unwrapped angles wander over many turns where a law is wide, which leads its mass matrix astray. One effective sample size (mgvm.inference.diagnostics) for all.
+unwrapped angles wander over many turns where a law is wide, which leads its mass matrix astray. One effective sample
+size (mgvm.inference.diagnostics) for all.
 """
 
 from __future__ import annotations
@@ -130,14 +131,25 @@ def main():
         best, nuts_rate = found["ours"][0], found.get("NUTS", (float("nan"), 0))[0]
         rows.append(
             [name]
-            + [f"{found[key][0]:,.0f} ({found[key][1]:.2f})" if key in found else "not installed"
-               for key in ("ours", "plain", "augmentation", "NUTS")]
+            + [
+                f"{found[key][0]:,.0f} ({found[key][1]:.2f})" if key in found else "not installed"
+                for key in ("ours", "plain", "augmentation", "NUTS")
+            ]
             + [best / nuts_rate, f">= {TARGETS[name]}", best / found["augmentation"][0]]
         )
         print(rows[-1], file=sys.stderr)
     table(
         "Effective draws a CPU second, the worst of all cos and sin (split R-hat)",
-        ["law", "mgvm", "without over-relaxation", "augmentation", "NUTS", "mgvm / NUTS", "target", "mgvm / augmentation"],
+        [
+            "law",
+            "mgvm",
+            "without over-relaxation",
+            "augmentation",
+            "NUTS",
+            "mgvm / NUTS",
+            "target",
+            "mgvm / augmentation",
+        ],
         rows,
     )
 

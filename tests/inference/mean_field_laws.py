@@ -8,8 +8,8 @@ import numpy as np
 from scipy import sparse
 
 from mgvm.inference._law import Natural
-from mgvm.inference.mean_field import mean_field
 from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference.variational import mean_field
 
 
 def draw(rng, *shape):

@@ -11,7 +11,7 @@ from scipy.special import i0e
 from mgvm import GridDensity, GvM, MGvM
 from mgvm.inference import exact_chain
 from mgvm.inference._law import Natural, concentrations
-from mgvm.inference.exact_chain import chain_log_normalizers
+from mgvm.inference.chains import chain_log_normalizers
 
 CHAIN = [(0, 1), (1, 2)]
 

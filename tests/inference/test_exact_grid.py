@@ -13,7 +13,7 @@ from mgvm.inference import _outer_cells
 from mgvm.inference._law import Natural
 from mgvm.inference._outer_cells import nodes
 from mgvm.inference._outer_rows import inner_last, ordered
-from mgvm.inference.exact_grid import exact_grid, grid_log_normalizers
+from mgvm.inference.quadrature import exact_grid, grid_log_normalizers
 
 EPS = np.finfo(float).eps
 BRUTE = {1: 300, 2: 300, 3: 128}  # nodes of the plain rule, enough for the scales below

@@ -12,7 +12,7 @@ from mgvm.angles import wrap
 from mgvm.inference import _outer_cells
 from mgvm.inference._outer_cells import Cells, rule_sizes
 from mgvm.inference._outer_frame import Frame, Points
-from mgvm.inference.exact_grid import exact_grid, grid_log_normalizers
+from mgvm.inference.quadrature import exact_grid, grid_log_normalizers
 
 BOUNDED = {
     "two angles": random_law(6, 2, 1, 1.0),

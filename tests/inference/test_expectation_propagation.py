@@ -11,7 +11,7 @@ from scipy import sparse
 
 from mgvm import GvM, MGvM
 from mgvm.inference._law import Natural
-from mgvm.inference.expectation_propagation import expectation_propagation
+from mgvm.inference.propagation import expectation_propagation
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import warnings
 
 import numpy as np
@@ -155,7 +156,7 @@ def test_progress_and_interruption():
     seen = []
     gibbs_quietly(law, 50, 2, burn_in=30, rng=0, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (80, 80)
-    assert all(a[0] <= b[0] for a, b in zip(seen, seen[1:], strict=False))
+    assert all(a[0] <= b[0] for a, b in itertools.pairwise(seen))
 
     def stop(done, total):
         if done > 40:

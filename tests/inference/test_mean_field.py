@@ -15,8 +15,8 @@ from mgvm.inference._law import Natural, concentrations
 from mgvm.inference._mean_field_factors import gvm_step, von_mises_step
 from mgvm.inference._mean_field_starts import planes
 from mgvm.inference._mean_field_sweeps import sweeper
-from mgvm.inference.mean_field import mean_field
 from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference.variational import mean_field
 
 
 def log_normalizers(law):

@@ -7,8 +7,8 @@ import pytest
 from inference.mean_field_laws import as_sparse, quietly, random_law
 
 from mgvm.inference._law import Natural
-from mgvm.inference.mean_field import mean_field
 from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference.variational import mean_field
 
 
 @pytest.mark.parametrize("store", [lambda law: law, as_sparse])

@@ -15,7 +15,7 @@ from mgvm.inference._law import Natural, dense_coupling
 from mgvm.inference._mean_field_factors import gvm_step
 from mgvm.inference._mean_field_starts import planes
 from mgvm.inference._mean_field_sweeps import sweeper
-from mgvm.inference.mean_field import mean_field
+from mgvm.inference.variational import mean_field
 
 
 @pytest.mark.jit_only

@@ -204,7 +204,7 @@ def test_a_million_angles():
     couplings = sparse.diags_array([np.ones(size - 1)] * 2, offsets=[-1, 1], dtype=complex)
     law = MGvM(np.ones(size), P=couplings)
     assert law.log_density(np.zeros(size)) == pytest.approx(2 * size - 1)
-    assert law.conditional({i: 0.0 for i in range(3)}).dimension == size - 3
+    assert law.conditional(dict.fromkeys(range(3), 0.0)).dimension == size - 3
     assert MGvM(np.ones(size)).P.nnz == 0
 
 

@@ -32,9 +32,18 @@ TABLE = {
     "W not symmetric": (lambda: MGvM.from_precision(0.0, 1.0, np.triu(np.ones((4, 4)))), r"W must be symmetric.*W.T"),
     "W of odd size": (lambda: MGvM.from_precision(0.0, 1.0, np.eye(3)), r"W must have shape \(2D, 2D\).*\(3, 3\)"),
     "W a vector": (lambda: MGvM.from_precision(0.0, 1.0, np.ones(4)), r"W must have shape \(2D, 2D\)"),
-    "W not square": (lambda: MGvM.from_precision(0.0, 1.0, np.ones((4, 2))), r"W must have shape \(4, 4\), got \(4, 2\)"),
-    "kappa negative": (lambda: MGvM.from_precision(0.0, [1.0, -1.0], np.eye(4)), "kappa must be >= 0, got -1.0 at index 1"),
-    "kappa of another size": (lambda: MGvM.from_precision(0.0, np.ones(3), np.eye(4)), "kappa must be one number or one"),
+    "W not square": (
+        lambda: MGvM.from_precision(0.0, 1.0, np.ones((4, 2))),
+        r"W must have shape \(4, 4\), got \(4, 2\)",
+    ),
+    "kappa negative": (
+        lambda: MGvM.from_precision(0.0, [1.0, -1.0], np.eye(4)),
+        "kappa must be >= 0, got -1.0 at index 1",
+    ),
+    "kappa of another size": (
+        lambda: MGvM.from_precision(0.0, np.ones(3), np.eye(4)),
+        "kappa must be one number or one",
+    ),
     "mean of odd size": (lambda: MGvM.from_gaussian(np.zeros(3), np.eye(3)), r"mean must have shape \(2D,\)"),
     "cov indefinite": (lambda: MGvM.from_gaussian(np.zeros(2), -np.eye(2)), "cov must be positive definite"),
     "G not symmetric": (lambda: MGvM.from_sine(0.0, 1.0, [[0, 1], [2, 0]]), "G must be symmetric"),

@@ -13,7 +13,8 @@ from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.gvm_cells import value_and_slope
 from mgvm._numerics.gvm_table import hat
 
-# linear (2D,): first harmonics; indptr, indices, blocks (edges, 4): the coupling; harmonics (T, D): conjugated, row 0 free
+# linear (2D,): first harmonics; indptr, indices, blocks (edges, 4): the coupling; harmonics (T, D): conjugated, the
+# first row free
 General = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 _COARSE = 0.5  # width of a table's cells in units of 1/√K: one draw of each law
 

@@ -1,33 +1,47 @@
-"""Inference engines: a law on the torus in, a frozen result out.
-
-Engines are named like their modules, so they are imported here and not on first use: else a module would stand in the
-place of its function as soon as someone imports it.
-"""
+"""Inference engines: a law on the torus in, a frozen result out."""
 
 from __future__ import annotations
 
-from mgvm.inference.annealing import AnnealingResult, annealed_log_normalizer
-from mgvm.inference.exact_chain import ChainResult, exact_chain
-from mgvm.inference.exact_grid import GridResult, exact_grid
-from mgvm.inference.expectation_propagation import EPResult, expectation_propagation
-from mgvm.inference.gibbs import GibbsResult, gibbs
-from mgvm.inference.mean_field import MeanFieldResult, mean_field
-from mgvm.inference.result import ConvergenceWarning, LogNormalizer, PairMoments
+from typing import TYPE_CHECKING
 
-__all__ = [
-    "AnnealingResult",
-    "ChainResult",
-    "ConvergenceWarning",
-    "EPResult",
-    "GibbsResult",
-    "GridResult",
-    "LogNormalizer",
-    "MeanFieldResult",
-    "PairMoments",
-    "annealed_log_normalizer",
-    "exact_chain",
-    "exact_grid",
-    "expectation_propagation",
-    "gibbs",
-    "mean_field",
-]
+from mgvm._lazy import attach
+
+if TYPE_CHECKING:
+    from mgvm.inference.annealing import AnnealingResult as AnnealingResult
+    from mgvm.inference.annealing import annealed_log_normalizer as annealed_log_normalizer
+    from mgvm.inference.chains import ChainResult as ChainResult
+    from mgvm.inference.chains import exact_chain as exact_chain
+    from mgvm.inference.gibbs_sampling import GibbsResult as GibbsResult
+    from mgvm.inference.gibbs_sampling import gibbs as gibbs
+    from mgvm.inference.propagation import EPResult as EPResult
+    from mgvm.inference.propagation import expectation_propagation as expectation_propagation
+    from mgvm.inference.quadrature import GridResult as GridResult
+    from mgvm.inference.quadrature import exact_grid as exact_grid
+    from mgvm.inference.result import ConvergenceWarning as ConvergenceWarning
+    from mgvm.inference.result import LogNormalizer as LogNormalizer
+    from mgvm.inference.result import PairMoments as PairMoments
+    from mgvm.inference.variational import MeanFieldResult as MeanFieldResult
+    from mgvm.inference.variational import mean_field as mean_field
+
+# No engine is named like its module: importing the module would put it in the function's place.
+_NAMES = {
+    "AnnealingResult": "mgvm.inference.annealing",
+    "ChainResult": "mgvm.inference.chains",
+    "ConvergenceWarning": "mgvm.inference.result",
+    "EPResult": "mgvm.inference.propagation",
+    "GibbsResult": "mgvm.inference.gibbs_sampling",
+    "GridResult": "mgvm.inference.quadrature",
+    "LogNormalizer": "mgvm.inference.result",
+    "MeanFieldResult": "mgvm.inference.variational",
+    "PairMoments": "mgvm.inference.result",
+    "annealed_log_normalizer": "mgvm.inference.annealing",
+    "exact_chain": "mgvm.inference.chains",
+    "exact_grid": "mgvm.inference.quadrature",
+    "expectation_propagation": "mgvm.inference.propagation",
+    "gibbs": "mgvm.inference.gibbs_sampling",
+    "mean_field": "mgvm.inference.variational",
+}
+
+__all__ = list(_NAMES)
+
+__getattr__, __dir__ = attach(__name__, _NAMES)

@@ -16,7 +16,7 @@ _NODES = 4096  # most nodes of a marginal's grid
 
 
 def log_densities(law: Natural, samples: FloatArray) -> FloatArray:
-    """Log density without the normaliser of angles (..., D): Re conj(h)·z of the field halved where it is a coupling."""
+    """Log density without the normaliser of angles (..., D): each coupling is in the fields of both its angles."""
     z = np.exp(1j * samples.reshape(-1, law.dimension))
     pull = natural_first(law, z) + law.a
     total = 0.5 * (pull.conj() * z).sum(axis=1).real

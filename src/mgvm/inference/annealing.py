@@ -67,7 +67,7 @@ class AnnealingResult:
 def annealed_log_normalizer(
     law: TorusLaw, *, n_chains: int = 128, n_steps: int | None = None, rng: Any = None, progress: Progress = False
 ) -> AnnealingResult:
-    """log Z = log Z₀ + log E[exp Σ_k (β_{k+1} - β_k) u(x_k)], u = ½(z^H P z + z^T conj(Q) z) the energy of the couplings.
+    """log Z = log Z₀ + log E[exp Σ_k (β_{k+1} - β_k) u(x_k)], u = ½(z^H P z + z^T conj(Q) z) of the couplings.
 
     Chains start at exact draws of the uncoupled law (log Z₀ is known) and follow β from 0 to 1 with sweeps that leave
     each p_β invariant; the mean of the weights is unbiased for Z whatever the mixing.
@@ -111,8 +111,8 @@ def annealed_log_normalizer(
     good = estimate.effective_sample_size >= _POOR * chains
     if not good:
         warnings.warn(
-            f"log Z = {float(estimate):.6g} rests on {estimate.effective_sample_size:.1f} effective chains of {chains}: "
-            f"its standard error {estimate.standard_error:.2g} is itself uncertain. Take more steps than "
+            f"log Z = {float(estimate):.6g} rests on {estimate.effective_sample_size:.1f} effective chains of "
+            f"{chains}, and its standard error {estimate.standard_error:.2g} is itself uncertain. Take more steps than "
             f"n_steps={len(trace)}, or an exact engine where the law allows (exact_grid for D <= 3, exact_chain)",
             ConvergenceWarning,
             stacklevel=2,

@@ -13,7 +13,7 @@ from mgvm._validation import FloatArray
 
 
 def r_hat(samples: FloatArray) -> FloatArray:
-    """Split R-hat of every angle, the larger of its cosine's and sine's; samples (chains, draws, D), at least 4 draws."""
+    """Split R-hat of every angle, the larger of its cosine's and sine's; samples (chains, draws >= 4, D)."""
     return np.maximum(*(_r_hat(wave(samples)) for wave in (np.cos, np.sin)))
 
 
@@ -54,7 +54,7 @@ def _effective_sample_size(values: FloatArray) -> FloatArray:
     correlation = 1.0 - (within - covariance * draws / (draws - 1.0)) / safe
     correlation[0] = 1.0
     pairs = correlation[: draws // 2 * 2].reshape(draws // 2, 2, -1).sum(axis=1)
-    # Sums of neighbouring pairs are positive and fall for a reversible chain: keep them so up to the first negative one.
+    # Sums of neighbouring pairs are positive and fall for a reversible chain: keep them so up to the first that is not.
     positive = np.logical_and.accumulate(pairs > 0.0, axis=0)
     kept = np.where(positive, np.minimum.accumulate(pairs, axis=0), 0.0)
     time = np.maximum(2.0 * kept.sum(axis=0) - 1.0, 1.0 / np.log10(count * draws))

@@ -10,9 +10,9 @@ from mgvm._validation import FloatArray
 from mgvm.inference._forest import forest
 from mgvm.inference._law import Natural
 from mgvm.inference.annealing import annealed_log_normalizer
-from mgvm.inference.exact_chain import chain_log_normalizers, exact_chain
-from mgvm.inference.exact_grid import exact_grid, grid_log_normalizers
-from mgvm.inference.gibbs import independent_draws
+from mgvm.inference.chains import chain_log_normalizers, exact_chain
+from mgvm.inference.gibbs_sampling import independent_draws
+from mgvm.inference.quadrature import exact_grid, grid_log_normalizers
 from mgvm.inference.result import LogNormalizer
 
 _GRID = 3  # angles up to which quadrature is exact and cheap

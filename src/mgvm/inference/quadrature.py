@@ -123,7 +123,7 @@ def exact_grid(law: Any) -> GridResult:
     --------
     >>> import numpy as np
     >>> from mgvm import MGvM
-    >>> from mgvm.inference.exact_grid import exact_grid
+    >>> from mgvm.inference import exact_grid
     >>> law = MGvM(a=[0.0, 0.0], P=[[0.0, 2.0], [2.0, 0.0]])  # Z = (2π)² I₀(2)
     >>> result = exact_grid(law)
     >>> round(float(result.log_normalizer), 12)
@@ -146,7 +146,7 @@ def grid_log_normalizers(law: Natural) -> FloatArray:
     --------
     >>> import numpy as np
     >>> from mgvm.inference._law import Natural
-    >>> from mgvm.inference.exact_grid import grid_log_normalizers
+    >>> from mgvm.inference.quadrature import grid_log_normalizers
     >>> zero = np.zeros((2, 2), dtype=complex)
     >>> law = Natural(np.array([[0.0, 0.0], [1.0, 2.0]]), np.zeros((0, 2)), zero, zero)
     >>> grid_log_normalizers(law)  # 2 log 2π; 2 log 2π + log I₀(1) + log I₀(2)

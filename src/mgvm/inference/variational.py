@@ -94,7 +94,7 @@ class MeanFieldResult:
         --------
         >>> import numpy as np
         >>> from mgvm import MGvM
-        >>> from mgvm.inference.mean_field import mean_field
+        >>> from mgvm.inference import mean_field
         >>> result = mean_field(MGvM(a=[2.0, 0.1], P=[[0, 3.0], [3.0, 0]]))
         >>> bool((result.linear_response().circular_variance > result.marginals.circular_variance()).all())
         True
@@ -157,7 +157,7 @@ def mean_field(
     Examples
     --------
     >>> from mgvm import MGvM
-    >>> from mgvm.inference.mean_field import mean_field
+    >>> from mgvm.inference import mean_field
     >>> result = mean_field(MGvM(a=[1.0, 0.5], P=[[0, 0.8], [0.8, 0]]))
     >>> result.converged, round(result.free_energy, 6)
     (True, 4.105238)

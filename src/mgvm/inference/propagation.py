@@ -131,7 +131,7 @@ def expectation_propagation(
     Examples
     --------
     >>> import numpy as np
-    >>> from mgvm.inference.expectation_propagation import expectation_propagation
+    >>> from mgvm.inference import expectation_propagation
     >>> time = np.arange(3.0)
     >>> kernel = 0.5 * np.exp(-np.abs(time[:, None] - time) / 5.0)
     >>> seen = 4.0 * np.exp(1j * np.array([[0.1], [0.0], [0.9]])) * np.array([[1.0], [0.0], [1.0]])

@@ -61,7 +61,7 @@ class GibbsResult:
 
     @cached_property
     def marginals(self) -> GridDensity:
-        """The law of every angle: the mean of its conditional laws given the others, over draws spread along the run."""
+        """The law of every angle: the mean of its conditional laws given the others, over draws along the run."""
         return _gibbs_marginals.marginals(self._law, self.samples)
 
     def moment(self, k: int) -> np.ndarray:

@@ -1,0 +1,133 @@
+"""One protocol for all engines: a table of problems, a table of engines, and what every result must give."""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from naive import torus
+from scipy import sparse
+
+from mgvm import MGvM
+from mgvm.circle import CircleLaw
+from mgvm.inference import (
+    ConvergenceWarning,
+    LogNormalizer,
+    annealed_log_normalizer,
+    exact_chain,
+    exact_grid,
+    expectation_propagation,
+    gibbs,
+    mean_field,
+)
+
+# Engine, and how far its first moments and log Z may lie from the truth on the mild laws below (None: it has no log Z).
+ENGINES = {
+    "exact_grid": (exact_grid, 1e-12, 1e-11),
+    "exact_chain": (exact_chain, 1e-12, 1e-11),
+    "gibbs": (lambda law: gibbs(law, 2000, 8, rng=0), 0.02, None),
+    "annealing": (lambda law: annealed_log_normalizer(law, n_chains=512, rng=0), 0.1, 0.1),
+    "mean_field": (mean_field, 0.2, 0.3),
+    "mean_field, von Mises": (lambda law: mean_field(law, factors="von_mises"), 0.25, 0.4),
+    "expectation_propagation": (expectation_propagation, 0.03, 0.05),
+}
+
+
+def chain(dimension, coupling, order, seed, storage=np.asarray):
+    """A chain of mild couplings, so that every engine can be held to something."""
+    edges = [(d, d + 1) for d in range(dimension - 1)]
+    a, b, P, Q = torus.random_parameters(np.random.default_rng(seed), dimension, order, 0.5, edges)
+    return MGvM(a, 0.5 * b, storage(coupling * P), storage(coupling * Q))
+
+
+PROBLEMS = {
+    "one angle": chain(1, 0.0, 2, 0),
+    "one angle, order 1": chain(1, 0.0, 1, 0),
+    "product": chain(3, 0.0, 2, 1),
+    "pair": chain(2, 1.0, 2, 2),
+    "pair of order 3": chain(2, 1.0, 3, 3),
+    "three, sparse": chain(3, 0.5, 2, 4, sparse.csr_array),
+    "three of order 1": chain(3, 0.5, 1, 5),
+    "uniform": MGvM(np.zeros(2)),
+}
+
+
+@pytest.mark.parametrize("problem", PROBLEMS)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_on_every_problem(engine, problem):
+    law = PROBLEMS[problem]
+    run, moment_error, log_error = ENGINES[engine]
+    with warnings.catch_warnings():
+        if problem == "uniform":  # a symmetric law may be reported as such
+            warnings.simplefilter("ignore", ConvergenceWarning)
+        result = run(law)
+    assert result.converged is True
+    assert isinstance(result.trace, np.ndarray)
+    assert np.isfinite(result.trace).all()
+    assert isinstance(result.marginals, CircleLaw)
+    assert result.marginals.batch_shape == (law.dimension,)
+    P, Q = (matrix.toarray() if sparse.issparse(matrix) else matrix for matrix in (law.P, law.Q))
+    first = torus.moments(law.a, law.b, P, Q, 60)[0]
+    np.testing.assert_allclose(result.marginals.moment(1), first, atol=moment_error)
+    if log_error is None:
+        assert result.log_normalizer is None
+    else:
+        assert isinstance(result.log_normalizer, LogNormalizer)
+        assert result.log_normalizer.value == pytest.approx(torus.log_normalizer(law.a, law.b, P, Q, 60), abs=log_error)
+    with pytest.raises(FrozenInstanceError):
+        result.converged = False
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_is_exact_where_it_should_be(engine):
+    law = PROBLEMS["product"]
+    result = ENGINES[engine][0](law)
+    first = torus.moments(law.a, law.b, law.P, law.Q, 60)[0]
+    if engine in ("gibbs", "mean_field, von Mises"):  # draws, and factors of another shape
+        return
+    np.testing.assert_allclose(result.marginals.moment(1), first, atol=1e-9)
+    expected = torus.log_normalizer(law.a, law.b, law.P, law.Q, 60)
+    assert result.log_normalizer.value == pytest.approx(expected, abs=1e-9)
+
+
+@pytest.mark.parametrize("engine", ENGINES)
+def test_every_engine_turns_with_the_law(engine):
+    law, delta = PROBLEMS["pair"], np.array([1.0, -2.0])
+    run, moment_error, _ = ENGINES[engine]
+    plain, turned = run(law), run(law.rotate(delta))
+    tolerance = 1e-6 if "exact" in engine or "field" in engine or "propagation" in engine else 2 * moment_error
+    np.testing.assert_allclose(
+        turned.marginals.moment(1), plain.marginals.moment(1) * np.exp(1j * delta), atol=tolerance
+    )
+
+
+# Laws with a mirror image of every mode: half a turn leaves them alone, so every true first moment is zero.
+MIRRORED = {
+    "two wells": MGvM(np.zeros(3), np.full(3, 2.0), 2.0 * (np.ones((3, 3)) - np.eye(3))),
+    "sums and differences": MGvM(np.zeros(2), [1.0, 1j], P=[[0, 3], [3, 0]], Q=[[0, 2j], [2j, 0]]),
+}
+
+
+@pytest.mark.parametrize("problem", MIRRORED)
+@pytest.mark.parametrize("engine", ENGINES)
+def test_one_mode_is_never_silently_the_whole_truth(engine, problem):
+    law = MIRRORED[problem]
+    if engine == "exact_chain" and problem == "two wells":
+        pytest.skip("three angles that all pull at each other are no forest")
+    run, moment_error, _ = ENGINES[engine]
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        result = run(law)
+    told = [str(entry.message) for entry in caught if issubclass(entry.category, ConvergenceWarning)]
+    whole = np.abs(result.marginals.moment(1)).max() < max(2 * moment_error, 0.1)
+    assert whole or told, "one side of a symmetric law was returned without a word"
+    if told:
+        assert any(word in told[0] for word in ("multimodal", "mirror", "symmetric", "modes", "agree", "turn"))
+
+
+def test_not_a_law():
+    for run, *_ in ENGINES.values():
+        with pytest.raises((TypeError, ValueError)):
+            run("a law")
