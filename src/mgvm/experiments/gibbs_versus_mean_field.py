@@ -33,7 +33,7 @@ _NODES = 4  # Gauss-Legendre nodes of each cell in each direction
 _PSEUDO_COUNT = 1.0 / 16.0  # added to every cell of a histogram: KL(truth ‖ ·) of an empty cell is infinite
 _BURN_IN = 100
 _RAO_BLACKWELL_UP_TO = 1 << 14
-_MANY_REPEATS = 9  # of runs that take a moment
+_MORE_REPEATS = 2  # times as many of runs that take a moment
 _SHORT = 1 << 11  # draws up to which a run does
 _FEWEST = 2  # the fewest draws are 2^2
 _SWEEPS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22, 30, 40, 60, 100, 200)
@@ -196,7 +196,7 @@ def _race(coupling: float, seed: int, repeats: int, most_draws: int) -> list[Poi
             (coupling, method, effort),
             job,
             np.random.default_rng([seed, k]),
-            repeats if effort > _SHORT else _MANY_REPEATS,
+            repeats if effort > _SHORT else _MORE_REPEATS * repeats,
         )
         for k, (method, effort, job) in enumerate(jobs)
     ]

@@ -1,0 +1,160 @@
+"""``mgvm reproduce``: what it prints and writes, what it refuses, and its exit codes."""
+
+import csv
+import subprocess
+import sys
+from functools import partial
+
+import pytest
+
+from mgvm import cli
+from mgvm.experiments import figure1, gibbs_versus_mean_field, reproduce
+from mgvm.experiments.reproduce import Experiment
+
+FIGURE1 = ("figure1.png", "figure1.csv", "figure1_spreads.csv")
+RACE = (
+    "gibbs_versus_mean_field.png",
+    "gibbs_versus_mean_field.csv",
+    "gibbs_versus_mean_field_crossings.csv",
+)
+
+
+class Drawing:
+    """Stands in for a figure."""
+
+    def savefig(self, file, format, metadata):
+        from matplotlib.figure import Figure
+
+        Figure(figsize=(1, 1), dpi=20).savefig(file, format=format, metadata=metadata)
+
+
+def stub(figure, *tables):
+    return Experiment(
+        figure,
+        tables,
+        lambda report: report("thinking"),
+        lambda result: Drawing(),
+        lambda result: f"text of {figure}",
+        lambda result: [("nothing", ("a", "b"), [(1, 2)]) for _ in tables],
+    )
+
+
+@pytest.fixture
+def quick(monkeypatch):
+    made = {"figure1": lambda: stub(*FIGURE1), "gibbs-vs-vi": lambda: stub(*RACE)}
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", made)
+
+
+@pytest.fixture
+def small(monkeypatch):
+    monkeypatch.setattr(figure1, "SPREADS", (0.5, 1.0))
+    monkeypatch.setattr(figure1, "_STARTS", 2)
+    less = partial(gibbs_versus_mean_field.compute, couplings=(1.0,), repeats=1, most_draws=64)
+    monkeypatch.setattr(gibbs_versus_mean_field, "compute", less)
+
+
+def rows(path):
+    lines = path.read_text().splitlines()
+    assert lines[0].startswith("# mgvm reproduce, mgvm ")
+    return list(csv.DictReader(lines[1:]))
+
+
+def test_all_experiments_end_to_end(small, tmp_path, capsys):
+    assert cli.main(["reproduce", "all", "--out", str(tmp_path / "new")]) == 0
+    out = capsys.readouterr().out
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(FIGURE1 + RACE)
+    for name in FIGURE1 + RACE:
+        assert f"wrote {tmp_path / 'new' / name}\n" in out
+        if name.endswith(".png"):
+            assert (tmp_path / "new" / name).read_bytes().startswith(b"\x89PNG")
+    assert max(map(len, out.split("wrote")[0].splitlines())) <= 80
+    panels = {row["panel"]: row for row in rows(tmp_path / "new" / "figure1.csv")}
+    assert list(panels) == ["a", "b", "c", "d", "e"]
+    assert float(panels["e"]["kl"]) <= 1e-10
+    assert float(panels["d"]["kl"]) < 0.01
+    assert len(rows(tmp_path / "new" / "figure1_spreads.csv")) == 2 * len(figure1.CORRELATIONS)
+    points = rows(tmp_path / "new" / "gibbs_versus_mean_field.csv")
+    assert {row["method"] for row in points} == {
+        "mean field",
+        "expectation propagation",
+        "Gibbs, histogram",
+        "Gibbs, Rao–Blackwell",
+    }
+    assert all(float(row["kl"]) > 0 and float(row["seconds"]) > 0 for row in points)
+    # Sixty-four draws are not enough for a histogram.
+    assert "never" in out
+
+
+def test_names_on_the_command_line_are_those_of_the_experiments():
+    assert tuple(reproduce.EXPERIMENTS) == cli._EXPERIMENTS
+    files = [name for make in reproduce.EXPERIMENTS.values() for name in make().files]
+    assert files == [*FIGURE1, *RACE]
+
+
+@pytest.mark.parametrize(("name", "files"), [("figure1", FIGURE1), ("gibbs-vs-vi", RACE), ("all", FIGURE1 + RACE)])
+def test_each_writes_its_own_files_and_replaces_them(quick, tmp_path, capsys, name, files):
+    for _ in range(2):
+        assert cli.main(["reproduce", name, "--out", str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+    assert "in place of" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("name", [FIGURE1[0], RACE[1]])
+@pytest.mark.parametrize("content", [b"", b"# mgvm demo, another command's", b"\x89PNG\r\n\x1a\n of someone else"])
+def test_foreign_files_are_left_alone(quick, tmp_path, capsys, name, content):
+    (tmp_path / name).write_bytes(content)
+    assert cli.main(["reproduce", "all", "--out", str(tmp_path)]) == 2
+    message = capsys.readouterr().err
+    assert message.startswith("mgvm reproduce: ")
+    assert name in message
+    assert "not made by mgvm reproduce" in message
+    assert "--force" in message
+    assert (tmp_path / name).read_bytes() == content
+    assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_refusal_comes_before_the_work(monkeypatch, tmp_path):
+    monkeypatch.setattr(figure1, "compute", lambda **_: pytest.fail("computed before looking"))
+    (tmp_path / FIGURE1[1]).write_text("mine")
+    assert cli.main(["reproduce", "figure1", "--out", str(tmp_path)]) == 2
+
+
+def test_force_replaces_and_says_so(quick, tmp_path, capsys):
+    (tmp_path / FIGURE1[1]).write_text("mine")
+    assert cli.main(["reproduce", "figure1", "--force", "--out", str(tmp_path)]) == 0
+    out = capsys.readouterr().out
+    assert f"wrote {tmp_path / FIGURE1[1]}, in place of a file that this command had not made" in out
+    assert f"wrote {tmp_path / FIGURE1[0]}\n" in out
+
+
+def test_interrupted_work_leaves_nothing_behind(quick, tmp_path, capsys, monkeypatch):
+    def interrupt(table):
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(reproduce, "as_csv", interrupt)
+    assert cli.main(["reproduce", "all", "--out", str(tmp_path)]) == 130
+    assert "stopped" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("arguments", [["reproduce"], ["reproduce", "figure7"], ["reproduce", "all", "--seed", "1"]])
+def test_bad_calls_exit_with_2(arguments, capsys):
+    with pytest.raises(SystemExit) as stop:
+        cli.main(arguments)
+    assert stop.value.code == 2
+    assert "error" in capsys.readouterr().err
+
+
+def test_help_loads_nothing_heavy():
+    code = """if True:
+        import sys
+        from mgvm import cli
+        try:
+            cli.main(["reproduce", "--help"])
+        except SystemExit:
+            pass
+        sys.exit("numba" in sys.modules or "matplotlib" in sys.modules)
+    """
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "gibbs-vs-vi" in done.stdout
