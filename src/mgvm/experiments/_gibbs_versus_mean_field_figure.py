@@ -48,7 +48,7 @@ def draw(race: Race, coupling: float = race_of.DRAWN, dpi: float = 125) -> Figur
         fontsize=10,
         bbox_to_anchor=(0.5, 0.04),
     )
-    note = "* The paper does not print its error: its points stand at the error of mean field here."
+    note = "Bands: quartiles. * The paper does not print its error: its points stand at that of mean field here."
     figure.text(0.5, 0.012, note, ha="center", fontsize=9, color="#444444")
     return figure
 

@@ -39,6 +39,7 @@ _FEWEST = 2  # the fewest draws are 2^2
 _SWEEPS = (1, 2, 3, 4, 5, 6, 8, 10, 13, 17, 22, 30, 40, 60, 100, 200)
 
 Job = Callable[[np.random.Generator], FloatArray]
+Row = tuple[float, float, float]  # seconds, KL(truth ‖ found), KL(found ‖ truth)
 
 
 @dataclass(frozen=True)
@@ -190,16 +191,14 @@ def _race(coupling: float, seed: int, repeats: int, most_draws: int) -> list[Poi
         jobs.append((HISTOGRAM, draws, partial(_draw, cells.of_histogram, law, draws)))
         if draws <= _RAO_BLACKWELL_UP_TO:
             jobs.append((RAO_BLACKWELL, draws, partial(_draw, cells.of_conditionals, law, draws)))
-    points = [
-        _point(
-            cells.truth,
-            (coupling, method, effort),
-            job,
-            np.random.default_rng([seed, k]),
-            repeats if effort > _SHORT else _MORE_REPEATS * repeats,
-        )
-        for k, (method, effort, job) in enumerate(jobs)
-    ]
+    sources = [np.random.default_rng([seed, k]) for k in range(len(jobs))]
+    rows: list[list[Row]] = [[] for _ in jobs]
+    # Rounds over all jobs: a busy spell of the machine then spoils a few runs of each and not all of one.
+    for number in range(_MORE_REPEATS * repeats):
+        for (method, effort, job), source, kept in zip(jobs, sources, rows, strict=True):
+            if number < repeats or effort <= _SHORT:
+                kept.append(_measure(cells.truth, method, effort, job, source))
+    points = [_point((coupling, *job[:2]), kept) for job, kept in zip(jobs, rows, strict=True)]
     return _least_times(points)
 
 
@@ -220,20 +219,20 @@ def _draw(estimate: Callable[[Any], FloatArray], law: MGvM, draws: int, rng: np.
     return estimate(gibbs(law, draws, 1, burn_in=_BURN_IN, over_relaxation=0, rotation=False, rng=rng))
 
 
-def _point(truth: FloatArray, label: tuple[float, str, int], job: Job, rng: np.random.Generator, repeats: int) -> Point:
-    """Do a job and measure its error, several times."""
-    rows = []
-    for _ in range(repeats):
-        begin = time.perf_counter()
-        found = job(rng)
-        seconds = time.perf_counter() - begin
-        approximation = smoothed(found, label[2]) if label[1] == HISTOGRAM else found
-        rows.append((seconds, kl_divergence(truth, approximation), kl_divergence(found, truth)))
-    # What else runs on a machine can only lengthen a time.
-    least = min(row[0] for row in rows)
-    middle = np.median(rows, axis=0).tolist()
-    low, high = np.quantile([row[1] for row in rows], [0.25, 0.75]).tolist()
-    return Point(*label, seconds=least, kl=middle[1], kl_low=low, kl_high=high, reverse=middle[2])
+def _measure(truth: FloatArray, method: str, effort: int, job: Job, rng: np.random.Generator) -> Row:
+    """Do a job once."""
+    begin = time.perf_counter()
+    found = job(rng)
+    seconds = time.perf_counter() - begin
+    approximation = smoothed(found, effort) if method == HISTOGRAM else found
+    return seconds, kl_divergence(truth, approximation), kl_divergence(found, truth)
+
+
+def _point(label: tuple[float, str, int], rows: list[Row]) -> Point:
+    """What repeats of one job say together. What else runs on a machine can only lengthen a time."""
+    seconds, kl, reverse = np.array(rows).T
+    low, middle, high = np.quantile(kl, [0.25, 0.5, 0.75]).tolist()
+    return Point(*label, float(seconds.min()), middle, low, high, float(np.median(reverse)))
 
 
 def crossing(race: Race, coupling: float, method: str) -> Crossing:
