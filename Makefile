@@ -24,7 +24,7 @@ help:
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make format      let ruff tidy the code"
 	@echo "make bench       run the benchmarks, ours beside the peers'"
-	@echo "make clean       remove the environment, caches and what the demo wrote"
+	@echo "make clean       remove the environment, caches and what the commands wrote"
 
 demo: $(VENV)/.demo-ready
 	$(BIN)/mgvm demo --out "$(OUT)"
@@ -51,7 +51,7 @@ bench: $(VENV)/.bench-ready
 	[ -n "$$found" ] || { echo "no benchmarks/bench_*.py yet"; exit 1; }
 
 clean:
-	rm -rf .venv mgvm-demo build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv mgvm-demo mgvm-reproduce build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
