@@ -17,23 +17,31 @@ import math
 import numpy as np
 
 from mgvm._numerics.compiler import entry, inner
-from mgvm._numerics.gibbs_fields import GROUP, Dense, Sparse, follow, follow_alike, group_field, sparse_field
+from mgvm._numerics.gibbs_fields import (
+    GROUP,
+    Dense,
+    Group,
+    Sparse,
+    follow,
+    group_field,
+    load,
+    read_field,
+    sparse_field,
+)
 from mgvm._numerics.gvm_envelope import UNIFORM, draw, envelope
 from mgvm._numerics.gvm_frame import highest_modes, quadrant_frame
 
 # sweeps of draws a round, sweeps of mirrors after each, whether to rotate, whether sums of angles are coupled
 Plan = tuple[int, int, bool, bool]
-
-# workspace of the draws, fields of a group of angles, step of one of them; see `scratch`
-Scratch = tuple[np.ndarray, np.ndarray, np.ndarray]
+Scratch = tuple[np.ndarray, Group]  # `workspace` and `group_scratch`
 
 # Rows of the workspace: 0..6 belong to `highest_modes`, 7..9 hold the frame, 10..13 Re and Im of η₁ and η₂.
 _ROWS = 14
 
 
-def scratch(chains: int) -> Scratch:
-    """Memory for the functions below."""
-    return np.empty((_ROWS, chains)), np.empty((2 * GROUP, chains)), np.empty((2, chains))
+def workspace(chains: int) -> np.ndarray:
+    """Memory for the draws."""
+    return np.empty((_ROWS, chains))
 
 
 @inner(fastmath={"contract"})
@@ -92,29 +100,20 @@ def _mirror(work: np.ndarray, angle: int, x: np.ndarray, rng: np.random.Generato
 
 
 @inner()
-def _sweep(law: Dense, x: np.ndarray, mirror: bool, rng: np.random.Generator, scratch: Scratch) -> None:
+def _sweep(law: Dense, x: np.ndarray, mirror: bool, rng: np.random.Generator, work: np.ndarray, group: Group) -> None:
     """One sweep over all angles, of draws or of mirrors, in groups whose fields are found together."""
-    work, field, step = scratch
-    chains = x.shape[1]
+    load(x, group)
+    each = group[2].shape[0]
     for start in range(0, x.shape[0] // 2, GROUP):
         size = min(GROUP, x.shape[0] // 2 - start)
-        group_field(law, start, x, size, field)
+        group_field(law[1], each * start, each * size, group)
         for member in range(size):
-            angle = start + member
-            for c in range(chains):
-                work[10, c], work[11, c] = field[2 * member, c], field[2 * member + 1, c]
-                work[12, c], work[13, c] = law[2][angle, 0], law[2][angle, 1]
-                step[0, c], step[1, c] = x[2 * angle, c], x[2 * angle + 1, c]
+            read_field(law, start + member, member, group, work)
             if mirror:
-                _mirror(work, angle, x, rng)
+                _mirror(work, start + member, x, rng)
             else:
-                _heat(work, angle, x, rng)
-            for c in range(chains):
-                step[0, c], step[1, c] = x[2 * angle, c] - step[0, c], x[2 * angle + 1, c] - step[1, c]
-            if law[1].shape[0] == x.shape[0]:
-                follow(law[1], start, member, size, step, field)
-            else:
-                follow_alike(law[1], start, member, size, step, field)
+                _heat(work, start + member, x, rng)
+            follow(law[1], start + member, (each * (member + 1), each * size), x, group)
 
 
 @inner(fastmath={"contract"})
@@ -172,9 +171,9 @@ def _sums_inside(coupling: np.ndarray, x: np.ndarray, pairs: np.ndarray) -> None
 
 
 @entry()
-def sweep(law: Dense, x: np.ndarray, mirror: bool, rng: np.random.Generator, scratch: Scratch) -> None:
+def sweep(law: Dense, x: np.ndarray, mirror: bool, rng: np.random.Generator, work: np.ndarray, group: Group) -> None:
     """One sweep over all angles of a law, of draws or of mirrors."""
-    _sweep(law, x, mirror, rng, scratch)
+    _sweep(law, x, mirror, rng, work, group)
 
 
 @inner()
@@ -190,23 +189,23 @@ def _keep(x: np.ndarray, out: np.ndarray) -> None:
 def run(law: Dense, x: np.ndarray, plan: Plan, rng: np.random.Generator, scratch: Scratch, out: np.ndarray) -> None:
     """Rounds over a law: a sweep of draws, sweeps of mirrors, a rotation; states are kept in out (draws, chains, D)."""
     thin, mirrors, rotation, sums = plan
+    work, group = scratch
     pairs = np.zeros((2, x.shape[1]))
     for kept in range(out.shape[0]):
         for _ in range(thin):
-            _sweep(law, x, False, rng, scratch)
+            _sweep(law, x, False, rng, work, group)
             for _ in range(mirrors):
-                _sweep(law, x, True, rng, scratch)
+                _sweep(law, x, True, rng, work, group)
             if rotation:
                 if sums:
                     _sums_inside(law[1], x, pairs)
-                _rotate(law, pairs, x, rng, scratch[0])
+                _rotate(law, pairs, x, rng, work)
         _keep(x, out[kept])
 
 
 @entry()
-def sparse_sweep(law: Sparse, x: np.ndarray, mirror: bool, rng: np.random.Generator, scratch: Scratch) -> None:
+def sparse_sweep(law: Sparse, x: np.ndarray, mirror: bool, rng: np.random.Generator, work: np.ndarray) -> None:
     """One sweep over all angles of a law with sparse couplings, of draws or of mirrors."""
-    work = scratch[0]
     for angle in range(x.shape[0] // 2):
         sparse_field(law, angle, x, work)
         if mirror:

@@ -12,89 +12,84 @@ Dense = tuple[np.ndarray, np.ndarray, np.ndarray]
 # linear; indptr, indices and blocks (edges, 4) of the coupling; second
 Sparse = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
 
-GROUP = 8  # angles whose fields are found together: x is read from the second cache once for all of them
-_WIDE = 16  # chains from which a loop over them vectorises well
+# What a group of angles needs, see `group_scratch`: x by chains, the fields of the group, the step of one angle
+Group = tuple[np.ndarray, np.ndarray, np.ndarray]
+
+GROUP = 8  # angles whose fields are found together, so that x stays in the caches for all of them
+_LANES = 4  # chains whose sums stand in registers at a time
 
 
-@inner(fastmath={"contract"})
-def _add_wide(coupling: np.ndarray, first: int, x: np.ndarray, rows: int, field: np.ndarray) -> None:
-    """Add rows of the coupling, from `first` on, times x to the field, many chains: loops over chains vectorise.
+def group_scratch(chains: int, rows: int, angles: int) -> Group:
+    """Memory for a law with so many rows of the coupling, two an angle or one.
 
-    Eight rows of x, in the first cache, meet all rows of the field before the next eight.
+    With one row an angle, cosines and sines are `lanes`, chains twice as many. Lanes that only fill up stay zero.
     """
-    last = x.shape[0] - x.shape[0] % 8
-    for j in range(0, last, 8):
-        for row in range(rows):
-            place = first + row
-            p, q, r, s = coupling[place, j], coupling[place, j + 1], coupling[place, j + 2], coupling[place, j + 3]
-            t, u, v, w = coupling[place, j + 4], coupling[place, j + 5], coupling[place, j + 6], coupling[place, j + 7]
-            for c in range(x.shape[1]):
-                half = (p * x[j, c] + q * x[j + 1, c]) + (r * x[j + 2, c] + s * x[j + 3, c])
-                field[row, c] += half + ((t * x[j + 4, c] + u * x[j + 5, c]) + (v * x[j + 6, c] + w * x[j + 7, c]))
-    for j in range(last, x.shape[0]):
-        for row in range(rows):
-            for c in range(x.shape[1]):
-                field[row, c] += coupling[first + row, j] * x[j, c]
-
-
-@inner(fastmath={"contract"})
-def _add_narrow(coupling: np.ndarray, first: int, x: np.ndarray, rows: int, field: np.ndarray) -> None:
-    """The same for few chains: four at a time in registers, where a loop over them would be too short to vectorise."""
-    lanes, last = x.shape[1] - x.shape[1] % 4, x.shape[0] - x.shape[0] % 2
-    for row in range(rows):
-        place = first + row
-        for c in range(0, lanes, 4):
-            a0, a1, a2, a3 = field[row, c], field[row, c + 1], field[row, c + 2], field[row, c + 3]
-            b0 = b1 = b2 = b3 = 0.0  # sums of their own for odd rows: neither waits for the other
-            for j in range(0, last, 2):
-                p, q, i = coupling[place, j], coupling[place, j + 1], j + 1
-                a0, a1, a2, a3 = a0 + p * x[j, c], a1 + p * x[j, c + 1], a2 + p * x[j, c + 2], a3 + p * x[j, c + 3]
-                b0, b1, b2, b3 = b0 + q * x[i, c], b1 + q * x[i, c + 1], b2 + q * x[i, c + 2], b3 + q * x[i, c + 3]
-            field[row, c], field[row, c + 1] = a0 + b0, a1 + b1
-            field[row, c + 2], field[row, c + 3] = a2 + b2, a3 + b3
-        for c in range(x.shape[1]):
-            for j in range(last if c < lanes else 0, x.shape[0]):
-                field[row, c] += coupling[place, j] * x[j, c]
+    lanes = 2 * chains * angles // rows
+    filled = -(-lanes // _LANES) * _LANES
+    return np.zeros((filled, rows)), np.empty((2 * GROUP, filled)), np.empty((rows // angles, lanes))
 
 
 @inner()
-def group_field(law: Dense, start: int, x: np.ndarray, size: int, field: np.ndarray) -> None:
-    """The fields of a group of angles, of its own members as they are now.
+def load(x: np.ndarray, group: Group) -> None:
+    """Copy the state x (2D, chains) to rows by lane: the products below then run along rows of both matrices."""
+    across, lanes = group[0], group[2].shape[1]
+    wide = x.reshape(across.shape[1], lanes)
+    for row in range(wide.shape[0]):
+        for lane in range(lanes):
+            across[lane, row] = wide[row, lane]
 
-    Where cosine and sine are coupled alike the coupling has one row an angle: cosines and sines are then chains twice
-    as wide.
+
+@inner(fastmath={"contract", "reassoc"})
+def group_field(coupling: np.ndarray, first: int, rows: int, group: Group) -> None:
+    """C x for `rows` rows of the coupling from `first` on, in all lanes.
+
+    Two rows and four lanes at a time: eight sums in registers, six loads for eight multiplications. An odd last row
+    is done twice.
     """
-    linear, coupling, _ = law
-    chains = x.shape[1]
-    for row in range(2 * size):
-        for c in range(chains):
-            field[row, c] = linear[2 * start + row]
-    fold = x.shape[0] // coupling.shape[0]
-    wide, sums = x.reshape(coupling.shape[0], fold * chains), field.reshape(2 * GROUP // fold, fold * chains)
-    first, rows = 2 * start // fold, 2 * size // fold
-    if fold * chains >= _WIDE:
-        _add_wide(coupling, first, wide, rows, sums)
-    else:
-        _add_narrow(coupling, first, wide, rows, sums)
+    across, field, _ = group
+    for row in range(0, rows, 2):
+        after = min(row + 1, rows - 1)
+        up, down = first + row, first + after
+        for lane in range(0, across.shape[0], _LANES):
+            a0 = a1 = a2 = a3 = b0 = b1 = b2 = b3 = 0.0
+            for j in range(across.shape[1]):
+                p, q = coupling[up, j], coupling[down, j]
+                x0, x1, x2, x3 = across[lane, j], across[lane + 1, j], across[lane + 2, j], across[lane + 3, j]
+                a0, a1, a2, a3 = a0 + p * x0, a1 + p * x1, a2 + p * x2, a3 + p * x3
+                b0, b1, b2, b3 = b0 + q * x0, b1 + q * x1, b2 + q * x2, b3 + q * x3
+            field[row, lane], field[row, lane + 1], field[row, lane + 2], field[row, lane + 3] = a0, a1, a2, a3
+            field[after, lane], field[after, lane + 1], field[after, lane + 2], field[after, lane + 3] = b0, b1, b2, b3
+
+
+@inner()
+def read_field(law: Dense, angle: int, member: int, group: Group, work: np.ndarray) -> None:
+    """η₁ and η₂ of a member of the group in every chain."""
+    linear, _, second = law
+    field, chains = group[1], work.shape[1]
+    pair = group[2].shape[0] == 2  # cosine and sine in two rows, or next to each other in one
+    up, down, shift = (2 * member, 2 * member + 1, 0) if pair else (member, member, chains)
+    for c in range(chains):
+        work[10, c] = linear[2 * angle] + field[up, c]
+        work[11, c] = linear[2 * angle + 1] + field[down, c + shift]
+        work[12, c], work[13, c] = second[angle, 0], second[angle, 1]
 
 
 @inner(fastmath={"contract"})
-def follow(coupling: np.ndarray, start: int, moved: int, size: int, step: np.ndarray, field: np.ndarray) -> None:
-    """Let the fields of the later members of a group feel that one of them moved by `step` (2, chains)."""
-    for row in range(2 * moved + 2, 2 * size):
-        p, q = coupling[2 * start + row, 2 * (start + moved)], coupling[2 * start + row, 2 * (start + moved) + 1]
-        for c in range(step.shape[1]):
-            field[row, c] += p * step[0, c] + q * step[1, c]
-
-
-@inner(fastmath={"contract"})
-def follow_alike(coupling: np.ndarray, start: int, moved: int, size: int, step: np.ndarray, field: np.ndarray) -> None:
-    """The same where cosine and sine are coupled alike."""
-    for member in range(moved + 1, size):
-        p = coupling[start + member, start + moved]
-        for c in range(step.shape[1]):
-            field[2 * member, c] += p * step[0, c]
-            field[2 * member + 1, c] += p * step[1, c]
+def follow(coupling: np.ndarray, angle: int, later: tuple[int, int], x: np.ndarray, group: Group) -> None:
+    """Let the fields of the later members of a group, field rows `later`, feel that an angle has moved."""
+    across, field, step = group
+    wide = x.reshape(across.shape[1], step.shape[1])
+    each, last = step.shape[0], (angle + 1) * step.shape[0]
+    for k in range(each):
+        for lane in range(step.shape[1]):
+            now = wide[each * angle + k, lane]
+            step[k, lane] = now - across[lane, each * angle + k]
+            across[lane, each * angle + k] = now
+    for row in range(later[0], later[1]):
+        for k in range(each):
+            p = coupling[last + row - later[0], each * angle + k]
+            for lane in range(step.shape[1]):
+                field[row, lane] += p * step[k, lane]
 
 
 @inner(fastmath={"contract"})

@@ -10,6 +10,7 @@ from typing import Protocol
 import numpy as np
 
 from mgvm._numerics import gibbs as kernel
+from mgvm._numerics.gibbs_fields import group_scratch
 from mgvm._numerics.gibbs_general import general_sweep
 from mgvm._numerics.gvm import gvm_sample
 from mgvm._validation import ComplexArray, FloatArray
@@ -63,13 +64,13 @@ class Dense:
         alike = not abs(law.Q).max() and not abs(law.P.imag).max()
         coupling = _real_part(law) if alike else dense_coupling(law)
         self._parameters = (_interleaved(law.a), coupling, _second(law))
-        self._scratch = kernel.scratch(chains)
+        self._scratch = kernel.workspace(chains), group_scratch(chains, len(coupling), law.dimension)
 
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
         linear, coupling, second = self._parameters
         scaled = coupling if scale == 1.0 else scale * coupling
-        kernel.sweep((linear, scaled, second), x, mirror, rng, self._scratch)
+        kernel.sweep((linear, scaled, second), x, mirror, rng, *self._scratch)
 
     def pull(self, x: FloatArray) -> FloatArray:
         """C x: what the couplings add to the field of every angle."""
@@ -89,13 +90,13 @@ class Sparse:
         self._rows = sparse_coupling(law)
         self._second = _second(law)
         self._linear = _interleaved(law.a)
-        self._scratch = kernel.scratch(chains)
+        self._work = kernel.workspace(chains)
 
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
         indptr, indices, blocks = self._rows
         scaled = blocks if scale == 1.0 else scale * blocks
-        kernel.sparse_sweep((self._linear, indptr, indices, scaled, self._second), x, mirror, rng, self._scratch)
+        kernel.sparse_sweep((self._linear, indptr, indices, scaled, self._second), x, mirror, rng, self._work)
 
     def pull(self, x: FloatArray) -> FloatArray:
         """C x: what the couplings add to the field of every angle."""

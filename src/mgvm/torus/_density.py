@@ -12,7 +12,7 @@ _BLOCK_BYTES = 64 * 2**20
 
 
 def log_densities(law: Natural, x: FloatArray) -> FloatArray:
-    """Log density at x (n, D) without the normaliser and without the first harmonics, the batch's own part; (n,)."""
+    """Log density at x (n, D) without the normaliser; of a batch, without the first harmonics, its own part; (n,)."""
     size, dimension = x.shape
     out = np.empty(size)
     coupled = law.P.nnz + law.Q.nnz > 0 if law.is_sparse else bool(law.P.any() or law.Q.any())
@@ -20,11 +20,21 @@ def log_densities(law: Natural, x: FloatArray) -> FloatArray:
     step = max(1, _BLOCK_BYTES // (64 * dimension))
     for begin in range(0, size, step):
         rows = slice(begin, begin + step)
-        z = np.exp(1j * x[rows])
+        z = unit_points(x[rows])
         out[rows] = _harmonics(law, z)
+        if law.a.ndim == 1:
+            out[rows] += z.view(np.float64) @ np.ascontiguousarray(law.a).view(np.float64)
         if coupled:
             out[rows] += 0.5 * _quadratic(law, coupling, z)
     return out
+
+
+def unit_points(x: FloatArray) -> ComplexArray:
+    """e^{ix}, in half the time of the complex exponential."""
+    z = np.empty(x.shape, dtype=complex)
+    np.cos(x, out=z.real)
+    np.sin(x, out=z.imag)
+    return z
 
 
 def _harmonics(law: Natural, z: ComplexArray) -> FloatArray:

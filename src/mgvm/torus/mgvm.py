@@ -242,12 +242,13 @@ class MGvM:
         """Log density at x (..., D) without the normaliser; the axes in front broadcast against the batch."""
         points = _parameters.points(x, self.dimension)
         rows = _density.log_densities(self._natural, points.reshape(-1, self.dimension)).reshape(points.shape[:-1])
+        if not self.batch_shape:
+            return rows[()]
         try:
-            first = np.einsum("...d,...d->...", np.exp(1j * points), self.a.conj()).real
+            first = np.einsum("...d,...d->...", _density.unit_points(points), self.a.conj()).real
         except ValueError:
-            raise ValueError(
-                f"x of shape {points.shape} does not broadcast against the batch {self.batch_shape}"
-            ) from None
+            shapes = f"x of shape {points.shape} does not broadcast against the batch {self.batch_shape}"
+            raise ValueError(shapes) from None
         return np.asarray(first + rows)[()]
 
     def logpdf(self, x: ArrayLike, method: str = "auto", rng: Any = None) -> FloatArray:
