@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-import os
-
-for name in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
-    os.environ.setdefault(name, "1")
-
 import numpy as np
 from bench_gibbs import full_law
+from threadpoolctl import threadpool_limits
 from timing import cpu_times, table
 
 
@@ -54,4 +50,5 @@ def main():
 
 
 if __name__ == "__main__":
-    main()
+    with threadpool_limits(1):
+        main()

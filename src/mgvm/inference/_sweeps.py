@@ -52,7 +52,9 @@ class Sweeps(Protocol):
     def pull(self, x: FloatArray) -> FloatArray:
         """C x: what the couplings add to the field of every angle."""
 
-    def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
+    def run(
+        self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray, scale: float = 1.0
+    ) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
 
 
@@ -77,9 +79,13 @@ class Dense:
         coupling = self._parameters[1]
         return (coupling @ x.reshape(len(coupling), -1)).reshape(x.shape)
 
-    def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
+    def run(
+        self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray, scale: float = 1.0
+    ) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
-        kernel.run(self._parameters, x, plan, rng, self._scratch, out)
+        linear, coupling, second = self._parameters
+        scaled = coupling if scale == 1.0 else scale * coupling
+        kernel.run((linear, scaled, second), x, plan, rng, self._scratch, out)
 
 
 class Sparse:
@@ -102,9 +108,11 @@ class Sparse:
         """C x: what the couplings add to the field of every angle."""
         return _sparse_pull(self.law, x)
 
-    def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
+    def run(
+        self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray, scale: float = 1.0
+    ) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
-        _run(self, x, plan, rng, out)
+        _run(self, x, plan, rng, out, scale)
 
 
 class General:
@@ -126,9 +134,11 @@ class General:
         """C x: what the couplings add to the field of every angle."""
         return _sparse_pull(self.law, x)
 
-    def run(self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
+    def run(
+        self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray, scale: float = 1.0
+    ) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
-        _run(self, x, plan, rng, out)
+        _run(self, x, plan, rng, out, scale)
 
 
 def _real_part(law: Natural) -> FloatArray:
@@ -151,12 +161,14 @@ def _sparse_pull(law: Natural, x: FloatArray) -> FloatArray:
     return out
 
 
-def _run(sweeps: Sweeps, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray) -> None:
+def _run(
+    sweeps: Sweeps, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray, scale: float
+) -> None:
     thin, mirrors, rotation, _ = plan
     for kept in out:
         for _ in range(thin):
             for mirror in (False, *(True,) * mirrors):
-                sweeps.sweep(x, mirror, rng)
+                sweeps.sweep(x, mirror, rng, scale)
             if rotation:
                 rotate(sweeps, x, rng)
         kept[:] = angles(x)

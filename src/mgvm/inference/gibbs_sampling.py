@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ from mgvm.inference.result import ConvergenceWarning, LogNormalizer
 _AGREE = 1.05  # split R-hat up to which chains are said to agree
 _CALL = 0.1  # seconds of compiled work between two looks at the clock and at Ctrl-C
 _MIRRORS = 4
+_STAGES = 20  # of the burn-in
 _RAMP = 0.5  # share of the burn-in in which the couplings grow from zero to one
 
 
@@ -110,7 +112,8 @@ def gibbs(
     n_chains : int
         Chains, all run at once.
     burn_in : int, optional
-        Rounds before the first draw, half of them with growing couplings; max(100, n_samples / 4) by default.
+        Rounds before the first draw, half of them with growing couplings; n_samples / 4 by default, at least 100 and at
+        most 1000.
     thin : int
         Rounds a draw.
     over_relaxation : int
@@ -142,7 +145,7 @@ def gibbs(
     """
     parameters = natural(law)
     draws, chains = check.integer(n_samples, "n_samples", minimum=1), check.integer(n_chains, "n_chains", minimum=1)
-    warm = max(100, draws // 4) if burn_in is None else check.integer(burn_in, "burn_in", minimum=0)
+    warm = min(max(100, draws // 4), 1000) if burn_in is None else check.integer(burn_in, "burn_in", minimum=0)
     plan = (
         check.integer(thin, "thin", minimum=1),
         check.integer(over_relaxation, "over_relaxation", minimum=0),
@@ -215,15 +218,15 @@ def _first_states(law: Natural, start: ArrayLike | None, chains: int, rng: np.ra
 
 
 def _burn_in(kernel: Sweeps, x: FloatArray, plan: Any, rng: np.random.Generator) -> Any:
-    """Rounds that are not kept; couplings that grow let chains settle without kinks frozen in."""
-    rounds, (_, mirrors, rotation, _), ramp = plan
-    for done in range(rounds):
-        scale = min(1.0, (done + 1) / (_RAMP * rounds)) if ramp else 1.0
-        for mirror in (False, *(True,) * mirrors):
-            kernel.sweep(x, mirror, rng, scale)
-        if rotation and scale == 1.0:
-            rotate(kernel, x, rng)
-        yield done + 1
+    """Rounds that are not kept, in stages; couplings that grow let chains settle without kinks frozen in."""
+    rounds, (_, mirrors, rotation, sums), ramp = plan
+    ends = np.unique(np.linspace(0, rounds, _STAGES + 1).astype(int))
+    unkept = np.empty((1, x.shape[1], x.shape[0] // 2))
+    for begin, end in pairwise(ends.tolist()):
+        scale = min(1.0, end / (_RAMP * rounds)) if ramp else 1.0
+        # A turn of all angles knows the full couplings only.
+        kernel.run(x, (end - begin, mirrors, rotation and scale == 1.0, sums), rng, unkept, scale)
+        yield end
 
 
 def _draw(
