@@ -1,0 +1,107 @@
+"""Sweeps of the Gibbs sampler: mirrors are deterministic without second harmonics, so every kernel has an exact twin."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from naive import torus
+from scipy import sparse
+
+from mgvm.inference._law import Natural
+from mgvm.inference._sweeps import Dense, General, Sparse, angles, rotate, states
+
+
+def random_law(dimension, seed, *, alike=False, order=1, edges=None):
+    a, b, P, Q = torus.random_parameters(np.random.default_rng(seed), dimension, order, 1.0, edges)
+    if alike:
+        P, Q = P.real.astype(complex), np.zeros_like(Q)
+    return Natural(a, b, P, Q)
+
+
+def as_sparse(law):
+    return law._replace(P=sparse.csr_array(law.P), Q=sparse.csr_array(law.Q))
+
+
+def mirrored(law, phi, scale=1.0):
+    """One sweep of mirrors, angle by angle, chain by chain."""
+    phi = phi.copy()
+    for chain in phi:
+        for d in range(chain.size):
+            z = np.exp(1j * chain)
+            field = law.a[d] + scale * (law.P[d] @ z + law.Q[d] @ z.conj())
+            chain[d] = 2 * np.angle(field) - chain[d]
+    return phi
+
+
+KERNELS = {
+    "dense": lambda law, chains: Dense(law, chains),
+    "sparse": lambda law, chains: Sparse(as_sparse(law), chains),
+    "general": lambda law, chains: General(law, chains),
+}
+
+
+# Groups hold eight angles and registers four chains: sizes on both sides of each.
+@pytest.mark.parametrize(("dimension", "chains"), [(1, 1), (3, 4), (7, 3), (8, 5), (9, 16), (17, 8)])
+@pytest.mark.parametrize("alike", [False, True])
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_mirrors(dimension, chains, alike, kernel):
+    law = random_law(dimension, dimension, alike=alike)
+    rng = np.random.default_rng(0)
+    phi = rng.uniform(-np.pi, np.pi, (chains, dimension))
+    for scale in (1.0, 0.3):
+        x = states(phi)
+        KERNELS[kernel](law, chains).sweep(x, True, rng, scale)
+        np.testing.assert_allclose(np.exp(1j * angles(x)), np.exp(1j * mirrored(law, phi, scale)), atol=1e-11)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+def test_pull_is_the_coupling_times_the_state(kernel):
+    law = random_law(5, 3)
+    phi = np.random.default_rng(1).uniform(-np.pi, np.pi, (3, 5))
+    pull = KERNELS[kernel](law, 3).pull(states(phi))
+    z = np.exp(1j * phi.T)
+    np.testing.assert_allclose(pull[0::2] + 1j * pull[1::2], law.P @ z + law.Q @ z.conj(), atol=1e-12)
+
+
+def test_mirrors_keep_the_density_of_laws_without_second_harmonics():
+    law = random_law(6, 2)
+    phi = np.random.default_rng(2).uniform(-np.pi, np.pi, (4, 6))
+    x = states(phi)
+    Dense(law, 4).sweep(x, True, np.random.default_rng(0))
+    for before, after in zip(phi, angles(x), strict=True):
+        assert torus.log_density(after, *law) == pytest.approx(torus.log_density(before, *law), abs=1e-10)
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("block", [None, np.array([0, 2])])
+def test_a_turn_moves_the_block_as_one(order, block):
+    law = random_law(4, 4, order=order)
+    phi = np.random.default_rng(3).uniform(-np.pi, np.pi, (5, 4))
+    x = states(phi)
+    rotate(Dense(law, 5), x, np.random.default_rng(0), block)
+    step = np.exp(1j * (angles(x) - phi))
+    moved = np.arange(4) if block is None else block
+    np.testing.assert_allclose(step[:, moved], step[:, moved[:1]] * np.ones(len(moved)), atol=1e-12)
+    rest = np.setdiff1d(np.arange(4), moved)
+    np.testing.assert_allclose(step[:, rest], 1.0, atol=1e-12)
+
+
+def test_a_field_of_zero_moves_nothing():
+    law = Natural(np.zeros(2, complex), np.zeros((0, 2), complex), np.zeros((2, 2), complex), np.zeros((2, 2), complex))
+    phi = np.array([[0.3, -2.0]])
+    for make in (lambda: Dense(law, 1), lambda: General(law, 1)):
+        x = states(phi)
+        make().sweep(x, True, np.random.default_rng(0))
+        np.testing.assert_allclose(angles(x), phi, atol=1e-15)
+
+
+@pytest.mark.parametrize("kernel", KERNELS)
+@pytest.mark.parametrize("order", [1, 2])
+def test_states_stay_on_the_circle(kernel, order):
+    law = random_law(9, 5, order=order)
+    rng = np.random.default_rng(4)
+    x = states(rng.uniform(-np.pi, np.pi, (3, 9)))
+    engine = KERNELS[kernel](law, 3)
+    for mirror in (False, True, True, False, True):
+        engine.sweep(x, mirror, rng)
+    np.testing.assert_allclose(x[0::2] ** 2 + x[1::2] ** 2, 1.0, atol=1e-13)
