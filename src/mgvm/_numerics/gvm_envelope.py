@@ -108,7 +108,7 @@ def _hat_left(m: float, k: float, c: float, s: float) -> Half:
 def envelope(m: float, k: float, c: float, s: float) -> Hat:
     """The better hat: whether it is folded, and its left and right half (equal around the mode)."""
     around = _hat_around(m)
-    if k * c * c > 0.2 * m or k > 2.0 * m:  # else the hat around the mode is nearly as tight as it can be
+    if k * c * c > 1.4 * m or k > 7.0 * m:  # else the hat around the mode is tight enough, and cheap to find
         left, right = _hat_left(m, k, c, s), _hat_right(m, k, c, s)
         if left[4] + right[4] < 2.0 * around[4]:
             return True, left, right

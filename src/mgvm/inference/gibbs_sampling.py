@@ -25,7 +25,7 @@ from mgvm.inference.result import ConvergenceWarning, LogNormalizer
 _AGREE = 1.05  # split R-hat up to which chains are said to agree
 _CALL = 0.1  # seconds of compiled work between two looks at the clock and at Ctrl-C
 _MIRRORS = 4
-_STAGES = 20  # of the burn-in
+_STAGES = 100  # of the burn-in
 _RAMP = 0.5  # share of the burn-in in which the couplings grow from zero to one
 
 
