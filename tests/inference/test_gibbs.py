@@ -54,6 +54,8 @@ def test_draws_have_the_moments_of_the_law(order, kernel, monkeypatch):
         {"over_relaxation": 0, "rotation": True},
         {"over_relaxation": 1, "rotation": False, "blocks": [[0, 2], [1, 2]]},
         {"thin": 3, "burn_in": 10},
+        {"over_relaxation": 0, "rotation": False, "trajectories": True},
+        {"thin": 2, "trajectories": True, "blocks": [[1, 2]], "n_chains": 6},
         {"n_chains": 3},  # fewer than a vector holds
     ],
     ids=str,
@@ -69,7 +71,12 @@ def test_a_move_that_started_at_the_law_stays_there():
     # One round from exact draws: the second state has the law of the first, whatever the mixing.
     law = random_law(3, 3, 2, 1.0)
     first = exact_grid(law).sample(40_000, rng=0)
-    for options in ({"over_relaxation": 0, "rotation": False}, {"over_relaxation": 2}, {"blocks": [[0, 1]]}):
+    for options in (
+        {"over_relaxation": 0, "rotation": False},
+        {"over_relaxation": 2},
+        {"blocks": [[0, 1]]},
+        {"trajectories": True},
+    ):
         after = gibbs_quietly(law, 1, 40_000, burn_in=0, start=first, rng=1, **options).samples[:, 0]
         for d in range(3):
             assert stats.ks_2samp(np.cos(first[:, d] - 1), np.cos(after[:, d] - 1)).pvalue > 1e-4
@@ -87,9 +94,20 @@ def test_over_relaxation_pays_under_strong_coupling():
     kernel = np.exp(-0.5 * (inputs[:, None] - inputs) ** 2) + 0.01 * np.eye(40)
     law = MGvM.from_precision(np.sin(inputs), 2.0, np.kron(np.eye(2), np.linalg.inv(kernel)))
     plain, relaxed = (
-        gibbs_quietly(law, 1000, 8, over_relaxation=count, rng=0).effective_sample_size.min() for count in (0, 4)
+        gibbs_quietly(law, 1000, 8, over_relaxation=count, trajectories=False, rng=0).effective_sample_size.min()
+        for count in (0, 4)
     )
     assert relaxed > 4 * plain
+
+
+def test_trajectories_pay_where_a_smooth_prior_is_hardly_held():
+    inputs = np.linspace(0, 10, 30)
+    kernel = np.exp(-0.5 * ((inputs[:, None] - inputs) / 5.0) ** 2) + 0.01 * np.eye(30)
+    law = MGvM.from_precision(0.0, 0.1, np.kron(np.eye(2), np.linalg.inv(kernel)))
+    without, with_them = (
+        gibbs_quietly(law, 1000, 8, trajectories=wanted, rng=0).effective_sample_size.min() for wanted in (False, None)
+    )
+    assert with_them > 3 * without
 
 
 def test_rotation_crosses_between_mirror_images():
@@ -198,6 +216,11 @@ BAD = {
     "block of floats": (lambda: gibbs(random_law(0, 2), blocks=[[0.5]]), ValueError, "list of indices"),
     "start": (lambda: gibbs(random_law(0, 2), start=[0.0]), ValueError, r"start must have shape \(2,\) or \(4, 2\)"),
     "start NaN": (lambda: gibbs(random_law(0, 2), start=[0.0, np.nan]), ValueError, "start must be finite"),
+    "trajectories of order 3": (
+        lambda: gibbs(random_law(0, 2, 3), trajectories=True),
+        ValueError,
+        "harmonics up to the second.*order 3",
+    ),
     "rng": (lambda: gibbs(random_law(0, 2), rng="seed"), TypeError, "rng must be None, a seed"),
 }
 

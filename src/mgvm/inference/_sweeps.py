@@ -65,25 +65,25 @@ class Dense:
         self.law = law
         alike = not abs(law.Q).max() and not abs(law.P.imag).max()
         coupling = _real_part(law) if alike else dense_coupling(law)
-        self._parameters = (_interleaved(law.a), coupling, _second(law))
+        self.parameters = (_interleaved(law.a), coupling, _second(law))
         self._scratch = kernel.workspace(chains), group_scratch(chains, len(coupling), law.dimension)
 
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
-        linear, coupling, second = self._parameters
+        linear, coupling, second = self.parameters
         scaled = coupling if scale == 1.0 else scale * coupling
         kernel.sweep((linear, scaled, second), x, mirror, rng, *self._scratch)
 
     def pull(self, x: FloatArray) -> FloatArray:
         """C x: what the couplings add to the field of every angle."""
-        coupling = self._parameters[1]
+        coupling = self.parameters[1]
         return (coupling @ x.reshape(len(coupling), -1)).reshape(x.shape)
 
     def run(
         self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray, scale: float = 1.0
     ) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
-        linear, coupling, second = self._parameters
+        linear, coupling, second = self.parameters
         scaled = coupling if scale == 1.0 else scale * coupling
         kernel.run((linear, scaled, second), x, plan, rng, self._scratch, out)
 

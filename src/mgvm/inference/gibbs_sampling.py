@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import pairwise
@@ -19,7 +19,8 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.inference import _gibbs_marginals, diagnostics
 from mgvm.inference._law import Natural, TorusLaw, natural
 from mgvm.inference._progress import Progress, reporter
-from mgvm.inference._sweeps import Sweeps, rotate, states, sweeps
+from mgvm.inference._sweeps import Dense, Sweeps, rotate, states, sweeps
+from mgvm.inference._trajectories import FEWEST, MOST, Trajectories
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer
 
 _AGREE = 1.05  # split R-hat up to which chains are said to agree
@@ -27,6 +28,8 @@ _CALL = 0.1  # seconds of compiled work between two looks at the clock and at Ct
 _MIRRORS = 4
 _STAGES = 100  # of the burn-in
 _RAMP = 0.5  # share of the burn-in in which the couplings grow from zero to one
+_SETTLED = 0.75  # share after which trajectories have their metric
+_LESSONS = 4  # trajectories a stage that find their step
 
 
 @dataclass(frozen=True)
@@ -92,6 +95,7 @@ def gibbs(
     thin: int = 1,
     over_relaxation: int = _MIRRORS,
     rotation: bool = True,
+    trajectories: bool | None = None,
     blocks: Sequence[ArrayLike] = (),
     start: ArrayLike | None = None,
     rng: Any = None,
@@ -101,7 +105,8 @@ def gibbs(
 
     A round is a sweep of exact draws, `over_relaxation` sweeps that mirror every angle at the axis of its field
     (cheap, and they carry the chain along narrow ridges), and a turn of all angles at once by an exactly drawn angle,
-    which also takes it from a mode to its mirror image at φ + π.
+    which also takes it from a mode to its mirror image at φ + π. Where many angles depend on each other, a Hamiltonian
+    trajectory of all of them follows, in a metric found during the burn-in.
 
     Parameters
     ----------
@@ -120,6 +125,8 @@ def gibbs(
         Sweeps of mirrors a round; 0 is plain Gibbs sampling.
     rotation : bool
         Whether to turn all angles at once.
+    trajectories : bool, optional
+        Whether rounds include Hamiltonian trajectories; by default for 16 to 1,000 angles with dense couplings.
     blocks : sequence of arrays of int
         Groups of strongly coupled angles that are also turned as one, each once a round.
     start : array_like, shape (n_chains, D) or (D,), optional
@@ -154,15 +161,16 @@ def gibbs(
     )
     groups = [_block(group, parameters.dimension) for group in blocks]
     source, kernel = check.generator(rng), sweeps(parameters, chains)
+    paths = _trajectories(kernel, trajectories, chains)
     x = _first_states(parameters, start, chains, source)
     report = reporter(progress, "gibbs")
     total = warm + draws * plan[0]
     samples = np.empty((draws, chains, parameters.dimension))
     done = 0
     try:
-        for rounds in _burn_in(kernel, x, (warm, plan, start is None), source):
+        for rounds in _burn_in(kernel, x, (warm, plan, start is None), source, paths):
             report(rounds, total)
-        for done in _draw(kernel, x, plan, groups, source, samples):
+        for done in _draw(kernel, x, plan, (groups, paths), source, samples):
             report(warm + done * plan[0], total)
     except KeyboardInterrupt:
         if done == 0:
@@ -217,8 +225,28 @@ def _first_states(law: Natural, start: ArrayLike | None, chains: int, rng: np.ra
     return states(np.broadcast_to(first, (chains, law.dimension)))
 
 
-def _burn_in(kernel: Sweeps, x: FloatArray, plan: Any, rng: np.random.Generator) -> Any:
-    """Rounds that are not kept, in stages; couplings that grow let chains settle without kinks frozen in."""
+def _trajectories(kernel: Sweeps, wanted: bool | None, chains: int) -> Trajectories | None:
+    """Trajectories where they are wanted, or where they pay and nothing was said."""
+    size = kernel.law.dimension
+    if not isinstance(kernel, Dense):
+        if wanted:
+            raise ValueError(
+                f"trajectories need dense couplings and harmonics up to the second, this law has {size} angles, order "
+                f"{kernel.law.order} and {'sparse' if kernel.law.is_sparse else 'dense'} couplings; leave them out"
+            )
+        return None
+    if wanted is False or (wanted is None and not FEWEST <= size <= MOST):
+        return None
+    return Trajectories(kernel.law, kernel.parameters, chains)
+
+
+def _burn_in(
+    kernel: Sweeps, x: FloatArray, plan: Any, rng: np.random.Generator, paths: Trajectories | None
+) -> Iterator[int]:
+    """Rounds that are not kept, in stages; couplings that grow let chains settle without kinks frozen in.
+
+    Trajectories get their metric from the third quarter of the rounds and their step from the last.
+    """
     rounds, (_, mirrors, rotation, sums), ramp = plan
     ends = np.unique(np.linspace(0, rounds, _STAGES + 1).astype(int))
     unkept = np.empty((1, x.shape[1], x.shape[0] // 2))
@@ -226,21 +254,36 @@ def _burn_in(kernel: Sweeps, x: FloatArray, plan: Any, rng: np.random.Generator)
         scale = min(1.0, end / (_RAMP * rounds)) if ramp else 1.0
         # A turn of all angles knows the full couplings only.
         kernel.run(x, (end - begin, mirrors, rotation and scale == 1.0, sums), rng, unkept, scale)
+        if paths is not None and end > _RAMP * rounds:
+            if end <= _SETTLED * rounds:
+                paths.look(x)
+            else:
+                for _ in range(_LESSONS):
+                    paths.learn(x, rng)
         yield end
+    if paths is not None and rounds == 0:
+        paths.look(x)
 
 
 def _draw(
-    kernel: Sweeps, x: FloatArray, plan: Any, groups: list[np.ndarray], rng: np.random.Generator, out: FloatArray
-) -> Any:
+    kernel: Sweeps, x: FloatArray, plan: Any, moves: Any, rng: np.random.Generator, out: FloatArray
+) -> Iterator[int]:
     """Fill `out` in steps that take a moment each; yields the number of draws made."""
+    groups, paths = moves
+    alone = not groups and paths is None
     done, step = 0, 1
     while done < len(out):
         begin = time.perf_counter()
-        kernel.run(x, plan, rng, out[done : done + step])
-        for group in groups:
-            rotate(kernel, x, rng, group)
+        if alone:
+            kernel.run(x, plan, rng, out[done : done + step])
+        for _ in range(0 if alone else plan[0]):
+            for group in groups:
+                rotate(kernel, x, rng, group)
+            if paths is not None:
+                paths.run(x, rng)
+            kernel.run(x, (1, *plan[1:]), rng, out[done : done + 1])
         done = min(done + step, len(out))
-        if not groups:
+        if alone:
             step = max(1, min(2 * step, int(step * _CALL / max(time.perf_counter() - begin, 1e-6))))
         yield done
 

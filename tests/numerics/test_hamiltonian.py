@@ -1,0 +1,80 @@
+"""Hamiltonian trajectories: slopes and curvature against differences, energy that hardly changes, the metric's use."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from naive import torus
+
+from mgvm.inference._law import Natural
+from mgvm.inference._sweeps import Dense, angles, states
+from mgvm.inference._trajectories import Trajectories, precision
+
+
+def random_law(dimension, order, *, alike=False):
+    a, b, P, Q = torus.random_parameters(np.random.default_rng(dimension), dimension, order, 1.0)
+    if alike:
+        P, Q = P.real.astype(complex), np.zeros_like(Q)
+    return Natural(a, b, P, Q)
+
+
+LAWS = {
+    "one angle": random_law(1, 2),
+    "order 1": random_law(5, 1),
+    "order 2": random_law(9, 2),
+    "alike": random_law(7, 1, alike=True),
+}
+
+
+@pytest.mark.parametrize("name", LAWS)
+def test_precision_is_minus_the_hessian(name):
+    law, step = LAWS[name], 1e-4
+    phi = np.random.default_rng(1).uniform(-np.pi, np.pi, law.dimension)
+    unit = step * np.eye(law.dimension)
+
+    def value(shift):
+        return torus.log_density(phi + shift, *law)
+
+    expected = np.array([[value(u + v) - value(u - v) - value(v - u) + value(-u - v) for v in unit] for u in unit])
+    np.testing.assert_allclose(precision(law, states(phi[None])), -expected / (4 * step**2), atol=1e-5)
+
+
+@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("chains", [1, 3, 8])
+def test_short_steps_hardly_change_the_energy(name, chains):
+    law, rng = LAWS[name], np.random.default_rng(2)
+    start = states(rng.uniform(-np.pi, np.pi, (chains, law.dimension)))
+    lost = []
+    for size in (0.02, 0.01):
+        paths = Trajectories(law, Dense(law, chains).parameters, chains)
+        x = start.copy()
+        paths.look(x)
+        paths._size = size
+        taken = [paths.run(x, np.random.default_rng(seed)) for seed in range(20)]
+        lost.append(1.0 - np.mean(taken))
+    # The error of the rule is of second order; a wrong slope would make it of first.
+    assert lost[0] < 0.02
+    assert lost[1] < 0.5 * lost[0] + 1e-6
+
+
+def test_rejected_trajectories_leave_the_state_alone():
+    law = LAWS["order 2"]._replace(a=1e6 * LAWS["order 2"].a)
+    x = states(np.zeros((4, 9)))
+    before = angles(x)
+    paths = Trajectories(law, Dense(law, 4).parameters, 4)
+    paths._metric = np.eye(9), np.eye(9)  # far too long steps for so narrow a law
+    paths._size = 1.0
+    assert paths.run(x, np.random.default_rng(0)) < 1e-6
+    np.testing.assert_array_equal(angles(x), before)
+
+
+def test_the_step_is_learnt():
+    law = LAWS["order 2"]
+    x = states(np.random.default_rng(3).uniform(-np.pi, np.pi, (8, 9)))
+    paths = Trajectories(law, Dense(law, 8).parameters, 8)
+    rng = np.random.default_rng(4)
+    paths._size = 1e-3
+    paths.look(x)
+    for _ in range(60):
+        paths.learn(x, rng)
+    assert paths._size > 0.02
