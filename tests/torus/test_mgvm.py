@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -232,7 +233,7 @@ def test_forests_are_found_and_exact():
     first, second = np.full(4, 0.5 + 0j), np.zeros(4, dtype=complex)
     first[[3, 0, 2]], second[[3, 0, 2]] = a, b[0]
     value = MGvM(first, second, *wide).log_normalizer()
-    assert value.method == "messages"
+    assert value.method == "exact chain"
     assert value == pytest.approx(both.log_normalizer() + GvM([0.5]).log_normalizer(), abs=1e-12)
 
 
@@ -315,3 +316,59 @@ def test_sample_shapes():
     assert law.sample((2, 3), rng=0).shape == (2, 3, 2)
     assert law.sample(0, rng=0).shape == (0, 2)
     np.testing.assert_array_equal(law.sample(4, rng=1), law.sample(4, rng=1))
+
+
+# ---- what a review found --------------------------------------------------------------------------------------------
+
+
+def test_copies_stay_frozen():
+    for law in (MGvM([1.0, 2.0], P=[[0, 1], [1, 0]]), as_sparse(*random_law(3, 2, 1.0, np.random.default_rng(0)))):
+        for twin in (pickle.loads(pickle.dumps(law)), copy.deepcopy(law)):
+            with pytest.raises(ValueError, match="read-only"):
+                twin.a[0] = 50.0
+        if sparse.issparse(law.P):
+            law.P.data = np.zeros(law.P.nnz)
+            assert law.P.data.any()
+
+
+def test_auto_goes_on_where_an_exact_engine_gives_up():
+    # A ridge so sharp that its grid would have billions of nodes.
+    law = MGvM(np.zeros(3), P=1e9 * (np.ones((3, 3)) - np.eye(3)))
+    with pytest.raises(ValueError, match="nodes"):
+        law.log_normalizer("grid")
+    assert law.sample(5, rng=0).shape == (5, 3)
+
+
+def test_couplings_of_the_size_of_rounding_hide_no_chain():
+    inputs = np.arange(12.0)
+    kernel = 0.5 * np.exp(-np.abs(inputs[:, None] - inputs) / 3.0)
+    law = MGvM.from_precision(0.3, 1.0, np.kron(np.eye(2), np.linalg.inv(kernel)))
+    assert np.count_nonzero(law.P) > 2 * 11
+    assert law.log_normalizer().method == "exact chain"
+    clean = np.where(np.abs(law.P) > 1e-9, law.P, 0.0)
+    assert law.log_normalizer() == pytest.approx(float(MGvM(law.a, law.b, clean).log_normalizer()), abs=1e-10)
+
+
+def test_a_batch_gets_draws_of_its_own_from_one_seed():
+    law = MGvM(np.ones((2, 5)), P=np.ones((5, 5)) - np.eye(5))
+    first, second = law.log_normalizer(rng=0)
+    assert first != second
+    assert MGvM(np.zeros((0, 2))).sample(3).shape == (3, 0, 2)
+    assert law.sample(0, rng=0).shape == (0, 2, 5)
+
+
+def test_mild_laws_are_sampled_without_false_alarms():
+    ring = np.roll(np.eye(30), 1, axis=1) * 0.3
+    law = MGvM(np.zeros(30), P=ring + ring.T)
+    for n in (1, 10, 256, 500):
+        assert law.sample(n, rng=n).shape == (n, 30)
+
+
+def test_lengths_and_indices():
+    assert len(MGvM(np.ones((3, 2)))) == 3
+    with pytest.raises(TypeError, match="single law"):
+        len(MGvM([1.0]))
+    with pytest.raises(TypeError, match="single law, not a batch"):
+        MGvM([1.0, 2.0])[0]
+    with pytest.raises(MemoryError, match="GB"):
+        MGvM(np.ones(100_000)).natural_vector()

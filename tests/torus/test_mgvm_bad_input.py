@@ -86,3 +86,24 @@ def test_asymmetry_of_rounding_is_forgiven():
     np.fill_diagonal(P, 0.0)
     law = MGvM(np.zeros(30), P=P)
     assert (law.P == law.P.conj().T).all()
+
+
+MORE = {
+    "complex sparse W": (
+        lambda: MGvM.from_precision(0, 1, sparse.csr_array(1j * np.eye(4))),
+        TypeError,
+        "real numbers",
+    ),
+    "ragged W": (lambda: MGvM.from_precision(0, 1, [[1.0, 2.0], [1.0]]), ValueError, "rows differ in length"),
+    "G of another size": (lambda: MGvM.from_sine([0, 1], [1, 2], [[0.0]]), ValueError, r"G must have shape \(2, 2\)"),
+    "batch of cov": (lambda: MGvM.from_gaussian([0, 1], [np.eye(2)] * 3), ValueError, r"cov must have shape \(2, 2\)"),
+    "alpha of another size": (lambda: MGvM.from_polar([1, 2], 0, alpha=np.zeros((3, 3))), ValueError, "one for each"),
+    "couplings beyond doubles": (lambda: MGvM([1, 1], P=[[0, 1e308], [1e308, 0]]), ValueError, "at most 1e"),
+}
+
+
+@pytest.mark.parametrize("name", MORE)
+def test_more_messages(name):
+    act, error, text = MORE[name]
+    with pytest.raises(error, match=text):
+        act()

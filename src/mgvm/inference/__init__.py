@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from mgvm._lazy import attach
 
 if TYPE_CHECKING:
+    from mgvm.inference._gibbs_result import GibbsResult as GibbsResult
     from mgvm.inference.annealing import AnnealingResult as AnnealingResult
     from mgvm.inference.annealing import annealed_log_normalizer as annealed_log_normalizer
     from mgvm.inference.chains import ChainResult as ChainResult
     from mgvm.inference.chains import exact_chain as exact_chain
-    from mgvm.inference.gibbs_sampling import GibbsResult as GibbsResult
     from mgvm.inference.gibbs_sampling import gibbs as gibbs
     from mgvm.inference.propagation import EPResult as EPResult
     from mgvm.inference.propagation import expectation_propagation as expectation_propagation
@@ -29,7 +29,7 @@ _NAMES = {
     "ChainResult": "mgvm.inference.chains",
     "ConvergenceWarning": "mgvm.inference.result",
     "EPResult": "mgvm.inference.propagation",
-    "GibbsResult": "mgvm.inference.gibbs_sampling",
+    "GibbsResult": "mgvm.inference._gibbs_result",
     "GridResult": "mgvm.inference.quadrature",
     "LogNormalizer": "mgvm.inference.result",
     "MeanFieldResult": "mgvm.inference.variational",

@@ -13,6 +13,9 @@ from mgvm.inference._law import Matrix, Natural, natural
 
 IntArray = NDArray[np.int64]
 
+_ROUNDING = 1e-12  # of the largest coupling
+_CHANGE = 1e-9  # of log Z
+
 
 class Forest(NamedTuple):
     """A rooted forest over the D angles."""
@@ -33,6 +36,24 @@ def forest(law: Any) -> Forest | None:
         return None
     found, components = _breadth_first(size, first, second)
     return found if first.size == size - components else None
+
+
+def without_rounding(law: Natural) -> Natural:
+    """The law without couplings so small that all of them together change log Z by less than 1e-9 and are rounding.
+
+    The inverse of a kernel matrix that should be tridiagonal is so only to rounding. Leaving couplings out changes the
+    log density, and so log Z, by at most the sum of their sizes.
+    """
+    largest = max(float(abs(law.P).max()), float(abs(law.Q).max()))
+    kept, dropped = [], 0.0
+    for matrix in (law.P, law.Q):
+        rest = matrix.copy()
+        values = rest.data if law.is_sparse else rest
+        small = abs(values) <= _ROUNDING * largest
+        dropped += 0.5 * float(abs(values[small]).sum())
+        values[small] = 0.0
+        kept.append(rest)
+    return law._replace(P=kept[0], Q=kept[1]) if dropped < _CHANGE else law
 
 
 def edges(law: Natural) -> tuple[IntArray, IntArray]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
@@ -26,7 +26,7 @@ _STEPS = 20, 20_000  # fewest and most steps by default
 _POOR = 0.1  # effective share of the chains below which the answer comes with a warning
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class AnnealingResult:
     """log Z with its standard error, and what it comes from.
 
@@ -52,7 +52,11 @@ class AnnealingResult:
     scales: FloatArray
     log_weights: FloatArray
     samples: FloatArray
-    _law: Natural = field(repr=False)
+    _law: Natural
+
+    def __repr__(self) -> str:
+        chains, size = self.samples.shape
+        return f"AnnealingResult({self.log_normalizer!r}, {chains} chains, {len(self.trace)} steps, {size} angles)"
 
     @cached_property
     def marginals(self) -> GridDensity:
@@ -65,7 +69,7 @@ class AnnealingResult:
 
 
 def annealed_log_normalizer(
-    law: TorusLaw, *, n_chains: int = 128, n_steps: int | None = None, rng: Any = None, progress: Progress = False
+    law: TorusLaw, rng: Any = None, *, n_chains: int = 128, n_steps: int | None = None, progress: Progress = False
 ) -> AnnealingResult:
     """log Z = log Z₀ + log E[exp Σ_k (β_{k+1} - β_k) u(x_k)], u = ½(z^H P z + z^T conj(Q) z) of the couplings.
 
@@ -76,14 +80,19 @@ def annealed_log_normalizer(
     ----------
     law : MGvM
         A single law; couplings dense or sparse, any order.
+    rng : None, seed or Generator
+        Source of randomness.
     n_chains : int
         Chains; the standard error falls with their square root.
     n_steps : int, optional
         Steps from 0 to 1. By default a short pilot run decides, so that the log weights vary by about 0.5.
-    rng : None, seed or Generator
-        Source of randomness.
     progress : bool or callable
         True prints lines on standard error once the run takes long; a callable gets (steps done, steps in all).
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the effective sample size is below a tenth of the chains.
 
     Examples
     --------

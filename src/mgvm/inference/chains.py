@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -11,34 +12,38 @@ import numpy as np
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.inference._chain_messages import Messages, node_count
-from mgvm.inference._forest import Forest, cycle_message, forest
+from mgvm.inference._chain_messages import Messages, enough_nodes, node_count
+from mgvm.inference._forest import Forest, cycle_message, forest, without_rounding
 from mgvm.inference._law import Natural, natural
-from mgvm.inference.result import LogNormalizer, PairMoments
+from mgvm.inference.result import ConvergenceWarning, LogNormalizer, PairMoments
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class ChainResult:
     """What `exact_chain` returns: log Z at once, the rest computed when first asked for, then kept.
 
     Attributes
     ----------
     log_normalizer : LogNormalizer
-        log ∫ exp(…) over [-π, π)^D, exact to rounding.
+        log ∫ exp(…) over [-π, π)^D, exact to rounding; of unknown error on a grid too coarse for the law.
     marginals : GridDensity
         The law of every angle, a batch (D,).
     pair_moments : PairMoments
         E[z_i conj(z_j)] and E[z_i z_j] of all coupled pairs i < j.
     converged : bool
-        True: nothing iterates.
+        Whether the grid resolves the law; nothing iterates.
     trace : ndarray
         Empty.
     """
 
     log_normalizer: LogNormalizer
-    _messages: Messages = field(repr=False, compare=False)
+    _messages: Messages
     converged: bool = True
-    trace: FloatArray = field(default_factory=lambda: np.empty(0), repr=False, compare=False)
+    trace: FloatArray = field(default_factory=lambda: np.empty(0))
+
+    def __repr__(self) -> str:
+        size, state = self._messages.curvature.size, "exact" if self.converged else "too coarse a grid"
+        return f"ChainResult({size} angles, {state}, log Z {float(self.log_normalizer):.6g})"
 
     @cached_property
     def marginals(self) -> GridDensity:
@@ -79,7 +84,8 @@ def exact_chain(law: Any, n_points: int | None = None) -> ChainResult:
         relabelled chain, a tree, several components and isolated angles all do.
     n_points : int, optional
         Nodes of the grid of every angle, at least 16. By default enough for rounding errors only:
-        17 + 7.5 √K + 8 (T - 1), with K_d = |a_d| + Σ t²|b_t,d| + Σ_j(|P_dj| + |Q_dj|) at its largest.
+        17 + 7.5 √K + 8 (T - 1), with K_d = |a_d| + Σ t²|b_t,d| + Σ_j(|P_dj| + |Q_dj|) at its largest. Fewer are an
+        approximation of unknown error, and said to be one.
 
     Returns
     -------
@@ -92,6 +98,11 @@ def exact_chain(law: Any, n_points: int | None = None) -> ChainResult:
         Where the couplings have a cycle, or the law is so concentrated that D n² products are too many.
     MemoryError
         Where the messages, some 32 D n bytes, would take more than 4 GB.
+
+    Warns
+    -----
+    ConvergenceWarning
+        Where `n_points` is less than resolves the law.
 
     Notes
     -----
@@ -114,16 +125,25 @@ def exact_chain(law: Any, n_points: int | None = None) -> ChainResult:
     >>> result.sample(3, rng=0).shape
     (3, 5)
     """
-    parameters = natural(law)
+    parameters, found = _forest_of(natural(law))
     count = node_count(parameters, _checked(n_points))
-    messages = Messages(parameters, _forest_of(parameters), count)
-    return ChainResult(LogNormalizer(messages.log_normalizer, method="exact chain"), messages)
+    messages = Messages(parameters, found, count)
+    enough = enough_nodes(parameters)
+    if count >= enough:
+        return ChainResult(LogNormalizer(messages.log_normalizer, method="exact chain"), messages)
+    warnings.warn(
+        f"n_points = {count} nodes are fewer than the {enough} that resolve this law: log Z, marginals and draws are "
+        "approximations of unknown error; leave n_points out",
+        ConvergenceWarning,
+        stacklevel=2,
+    )
+    value = LogNormalizer(messages.log_normalizer, standard_error=np.nan, method="chain on a coarse grid")
+    return ChainResult(value, messages, converged=False)
 
 
 def chain_log_normalizers(law: Any, n_points: int | None = None) -> FloatArray:
     """log Z of every law of a batch that shares its couplings, which form a forest; of the shape of the batch."""
-    parameters = natural(law, batch=True)
-    found, points = _forest_of(parameters), _checked(n_points)
+    (parameters, found), points = _forest_of(natural(law, batch=True)), _checked(n_points)
     rows = parameters.a.reshape(-1, parameters.dimension)
     out = np.empty(len(rows))
     for i, row in enumerate(rows):
@@ -136,8 +156,10 @@ def _checked(n_points: int | None) -> int | None:
     return None if n_points is None else check.integer(n_points, "n_points", minimum=16)
 
 
-def _forest_of(law: Natural) -> Forest:
-    found = forest(law)
-    if found is None:
-        raise ValueError(cycle_message(law))
-    return found
+def _forest_of(law: Natural) -> tuple[Natural, Forest]:
+    """The law and its forest, couplings of the size of rounding left out where that makes it one."""
+    for candidate in (law, without_rounding(law)):
+        found = forest(candidate)
+        if found is not None:
+            return candidate, found
+    raise ValueError(cycle_message(law))

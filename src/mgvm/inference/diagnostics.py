@@ -11,15 +11,57 @@ from scipy import fft
 
 from mgvm._validation import FloatArray
 
+_FEWEST = 4  # draws of a chain from which halves have a variance
+
 
 def r_hat(samples: FloatArray) -> FloatArray:
-    """Split R-hat of every angle, the larger of its cosine's and sine's; samples (chains, draws >= 4, D)."""
+    """Split R-hat of every angle, the larger of its cosine's and sine's; samples (chains, draws, D).
+
+    NaN with fewer than four draws.
+    """
+    if samples.shape[1] < _FEWEST:
+        return np.full(samples.shape[2], np.nan)
     return np.maximum(*(_r_hat(wave(samples)) for wave in (np.cos, np.sin)))
 
 
 def effective_sample_size(samples: FloatArray) -> FloatArray:
-    """Effective sample size of every angle, the smaller of its cosine's and sine's; samples (chains, draws, D)."""
+    """Effective sample size of every angle, the smaller of its cosine's and sine's; samples (chains, draws, D).
+
+    NaN with fewer than four draws.
+    """
+    if samples.shape[1] < _FEWEST:
+        return np.full(samples.shape[2], np.nan)
     return np.minimum(*(_effective_sample_size(wave(samples)) for wave in (np.cos, np.sin)))
+
+
+def disagreement(samples: FloatArray) -> tuple[float, str]:
+    """The largest R-hat among angles, their differences from the first and their sums with it, and whose it is.
+
+    Modes that differ only in how angles stand to each other show in differences and sums alone.
+    """
+    worst, name = 0.0, ""
+    for offset, text in (
+        (0.0, "angle {}"),
+        (-1.0, "the difference of angles {} and 0"),
+        (1.0, "the sum of angles {} and 0"),
+    ):
+        if offset and samples.shape[2] == 1:
+            break
+        found = r_hat(samples + offset * samples[:, :, :1] if offset else samples)
+        found = found[1:] if offset else found
+        place = int(np.argmax(found))
+        if found[place] > worst:
+            worst, name = float(found[place]), text.format(place + (1 if offset else 0))
+    return worst, name
+
+
+def largest_by_chance(samples: FloatArray, agree: float) -> float:
+    """R-hat up to which chains may be said to agree: `agree`, or what halves of few draws reach by chance.
+
+    With n independent draws in each of m halves R-hat² - 1 is about χ²_{m-1}/((m - 1) n).
+    """
+    halves, draws = 2 * samples.shape[0], samples.shape[1] // 2
+    return max(agree, float(np.sqrt(1.0 + (1.0 + 6.0 * np.sqrt(2.0 / (halves - 1))) / draws)))
 
 
 def _split(values: FloatArray) -> FloatArray:

@@ -5,8 +5,6 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from functools import cached_property
 from itertools import pairwise
 from typing import Any
 
@@ -15,81 +13,29 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.circle.grid_density import GridDensity
-from mgvm.inference import _gibbs_marginals, diagnostics
+from mgvm.inference import diagnostics
+from mgvm.inference._gibbs_result import GibbsResult
 from mgvm.inference._law import Natural, TorusLaw, natural
 from mgvm.inference._progress import Progress, reporter
 from mgvm.inference._sweeps import Dense, Sweeps, rotate, states, sweeps
 from mgvm.inference._trajectories import FEWEST, MOST, Trajectories
-from mgvm.inference.result import ConvergenceWarning, LogNormalizer
+from mgvm.inference.result import ConvergenceWarning
 
 _AGREE = 1.05  # split R-hat up to which chains are said to agree
 _CALL = 0.1  # seconds of compiled work between two looks at the clock and at Ctrl-C
 _MIRRORS = 4
+_SAMPLE_CHAINS, _SAMPLE_DRAWS = 16, 50  # of `independent_draws`: most chains, fewest draws of each
 _STAGES = 100  # of the burn-in
 _RAMP = 0.5  # share of the burn-in in which the couplings grow from zero to one
 _SETTLED = 0.75  # share after which trajectories have their metric
 _LESSONS = 4  # trajectories a stage that find their step
 
 
-@dataclass(frozen=True)
-class GibbsResult:
-    """Draws of every chain.
-
-    Attributes
-    ----------
-    samples : ndarray of float, shape (chains, draws, D)
-        Angles in [-π, π).
-    converged : bool
-        Whether all draws asked for were made and the chains agree (split R-hat of every angle at most 1.05).
-    """
-
-    samples: FloatArray
-    converged: bool
-    _law: Natural = field(repr=False)
-    log_normalizer: LogNormalizer | None = None
-
-    @cached_property
-    def r_hat(self) -> FloatArray:
-        """Split R-hat of every angle, the larger of its cosine's and sine's."""
-        return diagnostics.r_hat(self.samples)
-
-    @cached_property
-    def effective_sample_size(self) -> FloatArray:
-        """Effective sample size of every angle over all chains, the smaller of its cosine's and sine's."""
-        return diagnostics.effective_sample_size(self.samples)
-
-    @cached_property
-    def trace(self) -> FloatArray:
-        """Log density without the normaliser of every draw, shape (chains, draws)."""
-        return _gibbs_marginals.log_densities(self._law, self.samples)
-
-    @cached_property
-    def marginals(self) -> GridDensity:
-        """The law of every angle: the mean of its conditional laws given the others, over draws along the run."""
-        return _gibbs_marginals.marginals(self._law, self.samples)
-
-    def moment(self, k: int) -> np.ndarray:
-        """E[e^{ikφ}] of every angle, from the draws."""
-        return np.exp(1j * check.integer(k, "k") * self.samples).mean(axis=(0, 1))
-
-    def to_arviz(self) -> Any:
-        """The draws as ArviZ data with variables angle, cos and sin; read R-hat and effective sizes off cos and sin."""
-        try:
-            import arviz
-        except ModuleNotFoundError:
-            raise ModuleNotFoundError('ArviZ is not installed; to_arviz needs: pip install "mgvm[arviz]"') from None
-        values = {"angle": self.samples, "cos": np.cos(self.samples), "sin": np.sin(self.samples)}
-        try:
-            return arviz.from_dict(posterior=values)
-        except TypeError:  # ArviZ 1.0 and later
-            return arviz.from_dict({"posterior": values})
-
-
 def gibbs(
     law: TorusLaw,
     n_samples: int = 1000,
     n_chains: int = 4,
+    rng: Any = None,
     *,
     burn_in: int | None = None,
     thin: int = 1,
@@ -98,7 +44,6 @@ def gibbs(
     trajectories: bool | None = None,
     blocks: Sequence[ArrayLike] = (),
     start: ArrayLike | None = None,
-    rng: Any = None,
     progress: Progress = False,
 ) -> GibbsResult:
     """Draw each angle from p(φ_d | all others), a GvM with η₁ = a_d + (Pz)_d + (Q conj(z))_d, exactly, in turn.
@@ -116,6 +61,8 @@ def gibbs(
         Draws kept of each chain.
     n_chains : int
         Chains, all run at once.
+    rng : None, seed or Generator
+        Source of randomness.
     burn_in : int, optional
         Rounds before the first draw, half of them with growing couplings; n_samples / 4 by default, at least 100 and at
         most 1000.
@@ -128,18 +75,21 @@ def gibbs(
     trajectories : bool, optional
         Whether rounds include Hamiltonian trajectories; by default for 16 to 1,000 angles with dense couplings.
     blocks : sequence of arrays of int
-        Groups of strongly coupled angles that are also turned as one, each once a round.
+        Groups of strongly coupled angles that are also turned as one, each once a round after the burn-in.
     start : array_like, shape (n_chains, D) or (D,), optional
         First angles. With a start the couplings do not grow during the burn-in.
-    rng : None, seed or Generator
-        Source of randomness.
     progress : bool or callable
         True prints lines on standard error once the run takes long; a callable gets (rounds done, rounds in all).
 
     Returns
     -------
     GibbsResult
-        Stopped with Ctrl-C, it holds the draws made so far, with a warning.
+        Stopped with Ctrl-C, it holds the draws made so far.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the chains do not agree, or the run was stopped.
 
     Examples
     --------
@@ -159,7 +109,7 @@ def gibbs(
         bool(rotation),
         _couples_sums(parameters),
     )
-    groups = [_block(group, parameters.dimension) for group in blocks]
+    groups = _blocks(blocks, parameters.dimension)
     source, kernel = check.generator(rng), sweeps(parameters, chains)
     paths = _trajectories(kernel, trajectories, chains)
     x = _first_states(parameters, start, chains, source)
@@ -185,32 +135,39 @@ def _result(law: Natural, samples: FloatArray, complete: bool) -> GibbsResult:
     """The result, with a warning where chains do not agree."""
     if samples.shape[1] < 4:
         return GibbsResult(samples, False, law)
-    worst = diagnostics.r_hat(samples)
-    place = int(np.argmax(worst))
-    agree = bool(worst[place] <= _AGREE)
-    if not agree and complete:
+    worst, whose = diagnostics.disagreement(samples)
+    limit = diagnostics.largest_by_chance(samples, _AGREE)
+    if worst > limit and complete:
         warnings.warn(
-            f"the chains do not agree: split R-hat is {worst[place]:.3g} for angle {place} (at most {_AGREE} is good). "
-            "Draw more (n_samples, burn_in, thin), raise over_relaxation, or name strongly coupled angles in blocks; "
+            f"the chains do not agree: split R-hat is {worst:.3g} for {whose} (at most {limit:.3g} is good). Draw more "
+            "(n_samples, burn_in, thin), raise over_relaxation, or name groups of strongly coupled angles in blocks; "
             "where the law has separate modes, trust none of them alone and compare with exact_grid or exact_chain",
             ConvergenceWarning,
             stacklevel=3,
         )
-    return GibbsResult(samples, agree and complete, law)
+    return GibbsResult(samples, worst <= limit and complete, law)
 
 
 def _couples_sums(law: Natural) -> bool:
     return bool(law.Q.nnz if law.is_sparse else law.Q.any())
 
 
-def _block(group: ArrayLike, dimension: int) -> np.ndarray:
-    """Indices of a block, checked."""
-    indices = np.asarray(group)
-    if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
-        raise ValueError(f"a block must be a list of indices of angles, got {group!r}")
-    if indices.min() < 0 or indices.max() >= dimension or len(set(indices.tolist())) < indices.size:
-        raise ValueError(f"a block must name different angles between 0 and {dimension - 1}, got {indices.tolist()}")
-    return indices.astype(np.int64)
+def _blocks(blocks: Any, dimension: int) -> list[np.ndarray]:
+    """Indices of every block, checked."""
+    cure = "give a list of lists of indices, such as [[0, 1], [2, 3]]"
+    if not isinstance(blocks, (list, tuple, np.ndarray)):
+        raise TypeError(f"blocks must be groups of angles, got {blocks!r}; {cure}")
+    found = []
+    for group in blocks:
+        indices = np.asarray(group)
+        if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
+            raise ValueError(f"a block must be a list of indices of angles, got {group!r}; {cure}")
+        if indices.min() < 0 or indices.max() >= dimension or len(set(indices.tolist())) < indices.size:
+            raise ValueError(
+                f"a block must name different angles between 0 and {dimension - 1}, got {indices.tolist()}"
+            )
+        found.append(indices.astype(np.int64))
+    return found
 
 
 def _first_states(law: Natural, start: ArrayLike | None, chains: int, rng: np.random.Generator) -> FloatArray:
@@ -289,8 +246,21 @@ def _draw(
 
 
 def independent_draws(law: Natural, count: int, rng: np.random.Generator) -> FloatArray:
-    """Nearly independent draws (count, D): many chains, thinned."""
-    chains = max(1, min(count, 64))
-    draws = -(-count // chains)
-    result = gibbs(law, draws, chains, burn_in=200, thin=5, rng=rng)
-    return result.samples.reshape(-1, law.dimension)[:count]
+    """Nearly independent draws (count, D): some chains, thinned, long enough to see whether they agree."""
+    if count == 0:
+        return np.empty((0, law.dimension))
+    chains = min(count, _SAMPLE_CHAINS)
+    draws = max(-(-count // chains), _SAMPLE_DRAWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = gibbs(law, draws, chains, rng, burn_in=300, thin=3)
+    if not result.converged:
+        worst, whose = diagnostics.disagreement(result.samples)
+        warnings.warn(
+            f"the draws may miss part of the law: they come from {chains} chains that do not agree, split R-hat is "
+            f"{worst:.3g} for {whose}. Use mgvm.inference.gibbs for longer chains and blocks of coupled angles",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    picked = np.linspace(0, draws - 1, -(-count // chains)).astype(int)
+    return result.samples[:, picked].swapaxes(0, 1).reshape(-1, law.dimension)[:count]

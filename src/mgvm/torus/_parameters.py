@@ -14,6 +14,7 @@ from mgvm.inference._law import Matrix, Natural, concentrations
 
 LARGEST_CONCENTRATION = 1e15
 _DENSE_BY_DEFAULT = 1000  # angles up to which absent couplings are stored as a dense matrix of zeros
+_MOST_BYTES = 8e9
 _ASYMMETRY = 1e-9  # relative to the largest entry: what may be called rounding, as of an inverse
 
 
@@ -58,7 +59,8 @@ def _coupling(value: Any, name: str, dimension: int, as_sparse: bool, *, hermiti
         return sparse.csr_array(shape, dtype=complex) if as_sparse else np.zeros(shape, dtype=complex)
     matrix = square(value, name, dimension, complex)
     mirror = matrix.T.conj() if hermitian else matrix.T
-    largest = abs(matrix).max() if dimension else 0.0
+    largest = abs(matrix).max()
+    check.at_most(largest, LARGEST_CONCENTRATION, f"the largest coupling in {name}")
     off = abs(matrix - mirror).max()
     if off > _ASYMMETRY * largest:
         kind, cure = ("Hermitian", "(P + P.conj().T) / 2") if hermitian else ("symmetric", "(Q + Q.T) / 2")
@@ -82,9 +84,29 @@ def _coupling(value: Any, name: str, dimension: int, as_sparse: bool, *, hermiti
     return out
 
 
+def shape_of(value: Any, name: str) -> tuple[int, ...]:
+    """The shape of a matrix, dense or sparse; lists whose rows differ in length are refused."""
+    if sparse.issparse(value):
+        return tuple(value.shape)
+    try:
+        return tuple(np.shape(value))
+    except ValueError:
+        raise ValueError(f"{name} must be a matrix, but its rows differ in length") from None
+
+
+def check_size(numbers: int, name: str) -> None:
+    """Refuse to make an array of more than a few GB."""
+    if 8 * numbers > _MOST_BYTES:
+        raise MemoryError(
+            f"{name} would fill {8 * numbers / 1e9:,.0f} GB; use a, b, P and Q, which may be sparse, or fewer points"
+        )
+
+
 def square(value: Any, name: str, dimension: int, dtype: type) -> Any:
     """A finite square matrix of the given size, dense or sparse as it came."""
     if sparse.issparse(value):
+        if dtype is float and value.dtype.kind == "c":
+            raise TypeError(f"{name} must be real numbers, got a sparse matrix of complex ones; take its real part")
         matrix = sparse.csr_array(value, dtype=dtype)
         numbers: Any = matrix.data
     else:

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy import sparse
 
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
@@ -17,6 +18,7 @@ from mgvm.inference.result import LogNormalizer
 from mgvm.torus import _density, _engines, _forms, _natural_vector, _parameters
 
 _SAME = 1e-12
+_STORED = ("a", "b", "_P", "_Q")
 
 
 class MGvM:
@@ -55,8 +57,8 @@ class MGvM:
 
     a: ComplexArray
     b: ComplexArray
-    P: Matrix
-    Q: Matrix
+    _P: Matrix
+    _Q: Matrix
     _known: dict[str, LogNormalizer | FloatArray]
 
     def __init__(self, a: ArrayLike, b: ArrayLike | None = None, P: Any = None, Q: Any = None):
@@ -67,12 +69,15 @@ class MGvM:
     def _set(self, law: Natural) -> None:
         """Check and keep parameters; the only way in."""
         _parameters.check_concentration(law)
-        for name, value in law._asdict().items():
-            kept = value.copy()
-            for array in (kept,) if isinstance(kept, np.ndarray) else (kept.data, kept.indices, kept.indptr):
-                array.flags.writeable = False
-            self.__dict__[name] = kept
+        for name, value in zip(_STORED, law, strict=True):
+            self.__dict__[name] = _frozen(value.copy())
         self.__dict__["_known"] = {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Copies and unpickled laws are frozen, too.
+        self.__dict__.update(state)
+        for name in _STORED:
+            _frozen(self.__dict__[name])
 
     @classmethod
     def _of(cls, law: Natural) -> Self:
@@ -93,10 +98,10 @@ class MGvM:
         W (2D, 2D) is symmetric, dense or sparse, all cosines before all sines; it need not be positive definite, and
         adding a number to both diagonal entries of an angle changes nothing.
         """
-        rows = np.shape(W)[0] if np.ndim(W) == 2 or hasattr(W, "tocsr") else -1
-        if rows < 2 or rows % 2:
-            raise ValueError(f"W must have shape (2D, 2D), all cosines before all sines, got {np.shape(W)}")
-        size = rows // 2
+        shape = _parameters.shape_of(W, "W")
+        if len(shape) != 2 or shape[0] < 2 or shape[0] % 2:
+            raise ValueError(f"W must have shape (2D, 2D), all cosines before all sines, got {shape}")
+        rows, size = shape[0], shape[0] // 2
         strength = _forms.per_angle(kappa, "kappa", size, sign=False)
         direction = _forms.per_angle(nu, "nu", size)
         matrix = _parameters.symmetric(W, "W", rows)
@@ -108,6 +113,8 @@ class MGvM:
         centre = check.finite(mean, "mean")
         if centre.ndim != 1 or centre.size == 0 or centre.size % 2:
             raise ValueError(f"mean must have shape (2D,), all cosines before all sines, got {centre.shape}")
+        if np.shape(cov) != (centre.size, centre.size):
+            raise ValueError(f"cov must have shape ({centre.size}, {centre.size}) as mean has {centre.size} numbers")
         W = np.linalg.inv(check.covariance(cov, centre.size))
         W = 0.5 * (W + W.T)
         size, pull = centre.size // 2, W @ centre
@@ -119,7 +126,10 @@ class MGvM:
 
         G is symmetric, dense or sparse. Authors who write ½ sᵀΛs mean G = Λ/2.
         """
-        size = np.shape(G)[0] if np.ndim(G) == 2 or hasattr(G, "tocsr") else _forms.length(mu, kappa)
+        shape = _parameters.shape_of(G, "G")
+        size = max(_forms.length(mu, kappa), shape[0] if len(shape) == 2 else 1)
+        if shape != (size, size):
+            raise ValueError(f"G must have shape ({size}, {size}), one row an angle, got {shape}")
         strength = _forms.per_angle(kappa, "kappa", size, sign=False)
         law = cls(strength.astype(complex), *_forms.sine_rotation(G, size))
         return law.rotate(_forms.per_angle(mu, "mu", size))
@@ -140,7 +150,7 @@ class MGvM:
 
         The paper's minimal form, corrected. U, V and β are symmetric, α is antisymmetric; diagonals are ignored.
         """
-        size = _forms.length(kappa1, nu1, kappa2, nu2, U, V)
+        size = _forms.length(kappa1, nu1, kappa2, nu2, U, alpha, V, beta)
         first = _forms.per_angle(kappa1, "kappa1", size, sign=False)
         second = _forms.per_angle(kappa2, "kappa2", size, sign=False)
         return cls(
@@ -175,11 +185,14 @@ class MGvM:
     def natural_vector(self) -> FloatArray:
         """θ with log p(φ) = θ·T(φ) - log Z, T(φ) the `sufficient_statistics`; 2DT + 2D(D - 1) real numbers."""
         self._refuse_batch("natural_vector")
+        _parameters.check_size(2 * self.dimension * (self.order + self.dimension - 1), "natural_vector")
         return _natural_vector.pack(self._natural)
 
     def sufficient_statistics(self, x: ArrayLike) -> FloatArray:
         """T(φ) of every point: among all laws with these expectations the mGvM has the highest entropy."""
         points = _parameters.points(x, self.dimension)
+        count = math.prod(points.shape[:-1])
+        _parameters.check_size(2 * count * self.dimension * (self.order + self.dimension - 1), "sufficient_statistics")
         rows = _natural_vector.statistics(points.reshape(-1, self.dimension), self.order)
         return rows.reshape(points.shape[:-1] + rows.shape[-1:])
 
@@ -187,7 +200,17 @@ class MGvM:
 
     @property
     def _natural(self) -> Natural:
-        return Natural(self.a, self.b, self.P, self.Q)
+        return Natural(self.a, self.b, self._P, self._Q)
+
+    @property
+    def P(self) -> Matrix:
+        """The couplings of differences; of a sparse law a new view, for SciPy's own would let itself be changed."""
+        return _view(self._P)
+
+    @property
+    def Q(self) -> Matrix:
+        """The couplings of sums."""
+        return _view(self._Q)
 
     @property
     def dimension(self) -> int:
@@ -204,8 +227,15 @@ class MGvM:
         """Shape of the batch: () for a single law."""
         return tuple(self.a.shape[:-1])
 
+    def __len__(self) -> int:
+        if not self.batch_shape:
+            raise TypeError("a single law has no length; `dimension` is its number of angles")
+        return self.batch_shape[0]
+
     def __getitem__(self, index: Any) -> Self:
         """The laws at an index of the batch."""
+        if not self.batch_shape and index != () and index is not Ellipsis:
+            raise TypeError("this is a single law, not a batch; `conditional` and `a`, `b`, `P`, `Q` give parts of it")
         position = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)[index]
         return self._of(self._natural._replace(a=self.a.reshape(-1, self.dimension)[position]))
 
@@ -326,5 +356,20 @@ class MGvM:
         sizes = check.shape(n, "n")
         name = check.choice(method, "method", ("auto", "grid", "chain", "gibbs"))
         source, count = check.generator(rng), math.prod(sizes)
-        rows = [_engines.sample(self[i]._natural, count, name, source) for i in np.ndindex(self.batch_shape)]
-        return np.stack(rows, axis=1).reshape(sizes + self.batch_shape + (self.dimension,))
+        rows = np.empty((count, math.prod(self.batch_shape), self.dimension))
+        for i, a in enumerate(self.a.reshape(-1, self.dimension)):
+            rows[:, i] = _engines.sample(self._natural._replace(a=a), count, name, source)
+        return rows.reshape(sizes + self.batch_shape + (self.dimension,))
+
+
+def _frozen(value: Matrix) -> Matrix:
+    """An array, or the arrays of a sparse matrix, made read-only."""
+    for array in (value,) if isinstance(value, np.ndarray) else (value.data, value.indices, value.indptr):
+        array.flags.writeable = False
+    return value
+
+
+def _view(matrix: Matrix) -> Matrix:
+    if isinstance(matrix, np.ndarray):
+        return matrix
+    return sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)
