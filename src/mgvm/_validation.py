@@ -34,20 +34,24 @@ def _first(bad: NDArray[np.bool_], values: NDArray[Any]) -> str:
 
 def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
     kind = "complex" if dtype is complex else "real"
+    if value is None:
+        raise TypeError(f"{name} must be {kind} numbers, got None")
     try:
-        array = np.asarray(value)
+        # A masked number is a missing one.
+        array = np.ma.filled(value.astype(dtype), np.nan) if np.ma.is_masked(value) else np.asarray(value)
         if array.dtype.kind in "USO" and array.size:
             # pandas hands over object columns of numbers; text is refused even where it spells a number.
             if any(isinstance(item, (str, bytes)) for item in array.ravel()):
                 raise TypeError
-            array = np.array([float("nan") if item is None else item for item in array.ravel()], dtype=dtype).reshape(
-                array.shape
-            )
+            items = [np.nan if item is None or type(item).__name__ == "NAType" else item for item in array.ravel()]
+            array = np.array(items, dtype=dtype).reshape(array.shape)
         if array.dtype.kind == "M" or array.dtype.kind == "m":
             raise TypeError
         if dtype is float and array.dtype.kind == "c":
             raise TypeError
         return array.astype(dtype, copy=False)
+    except OverflowError:
+        raise ValueError(f"{name} holds a whole number beyond 1.8e308, the largest double; scale it down") from None
     except (TypeError, ValueError):
         raise TypeError(
             f"{name} must be {kind} numbers, got {_describe(value)}; convert it to a {kind} array first"
@@ -55,7 +59,10 @@ def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
 
 
 def _describe(value: Any) -> str:
-    text = repr(value)
+    try:
+        text = repr(value)
+    except ValueError:  # Python does not write out integers of more than 4300 digits
+        return f"a very large {type(value).__name__}"
     return f"{type(value).__name__} {text if len(text) <= 40 else text[:37] + '...'}"
 
 
@@ -118,7 +125,15 @@ def fraction(value: ArrayLike, name: str) -> FloatArray:
 
 def single_fraction(value: ArrayLike, name: str) -> float:
     """One number strictly between 0 and 1."""
-    array = fraction(value, name)
+    return _single(fraction(value, name), name)
+
+
+def single_positive(value: ArrayLike, name: str) -> float:
+    """One finite number above zero."""
+    return _single(positive(value, name), name)
+
+
+def _single(array: FloatArray, name: str) -> float:
     if array.ndim:
         raise ValueError(f"{name} must be a single number, got shape {array.shape}; call once for each")
     return float(array)
@@ -269,8 +284,9 @@ def shape(value: int | Iterable[int], name: str = "shape") -> tuple[int, ...]:
 def choice(value: Any, name: str, allowed: Iterable[str]) -> str:
     """One of the allowed words."""
     options = list(allowed)
-    if value not in options:
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {value!r}")
+    if not isinstance(value, str) or value not in options:
+        got = repr(value) if isinstance(value, str) else _describe(value)
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, options))}, got {got}")
     return str(value)
 
 

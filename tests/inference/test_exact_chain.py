@@ -12,6 +12,7 @@ from mgvm import GridDensity, GvM, MGvM
 from mgvm.inference import exact_chain
 from mgvm.inference._law import Natural, concentrations
 from mgvm.inference.chains import chain_log_normalizers
+from mgvm.inference.result import ConvergenceWarning
 
 CHAIN = [(0, 1), (1, 2)]
 
@@ -282,10 +283,27 @@ def test_refusals():
         exact_chain(chain).sample(2.5)
 
 
+def test_a_coarse_grid_does_not_call_itself_exact():
+    law = MGvM([400.0, 0.0], P=[[0, 300.0], [300.0, 0]])
+    exact = exact_chain(law)
+    with pytest.warns(ConvergenceWarning, match=r"n_points = 16 nodes are fewer than the \d+"):
+        coarse = exact_chain(law, n_points=16)
+    assert exact.converged
+    assert (exact.log_normalizer.standard_error, exact.log_normalizer.method) == (0.0, "exact chain")
+    assert abs(coarse.log_normalizer - exact.log_normalizer) > 0.1
+    assert not coarse.converged
+    assert np.isnan(coarse.log_normalizer.standard_error)
+    assert coarse.log_normalizer.method == "chain on a coarse grid"
+    enough = exact_chain(law, n_points=exact._messages.count)
+    assert enough.converged
+
+
 def test_draws_are_those_of_the_law_not_of_the_nodes():
     # On 20 nodes the proposals alone are 1 % less concentrated than the law, whose sums are still good to 1e-7.
     law = MGvM([1.0, 2.5], P=[[0, 1.5], [1.5, 0]])
-    fine, coarse = exact_chain(law), exact_chain(law, n_points=20)
+    fine = exact_chain(law)
+    with pytest.warns(ConvergenceWarning, match="n_points = 20 nodes are fewer than the 32 .* leave n_points out"):
+        coarse = exact_chain(law, n_points=20)
     assert coarse.marginals.moment(1) == pytest.approx(fine.marginals.moment(1), abs=1e-6)
     draws = coarse.sample(400_000, rng=15)
     for d in range(2):

@@ -144,6 +144,13 @@ def test_batch_too_large_for_memory_is_halved(monkeypatch):
     np.testing.assert_allclose(grid_log_normalizers(batch), expected, rtol=1e-14)
 
 
+@pytest.mark.parametrize("count", [10**15, 10**18, 10**30])
+@pytest.mark.parametrize("size", [1, 2])
+def test_more_draws_than_memory_holds_are_refused_at_once(size, count):
+    with pytest.raises(MemoryError, match=r"draws of \d angles take [\d,]+ GB.*draw fewer at a time"):
+        exact_grid(random_law(24, size)).sample(count, rng=0)
+
+
 def test_batches_are_refused():
     law = random_law(24, 2)
     with pytest.raises(ValueError, match="one law at a time"):

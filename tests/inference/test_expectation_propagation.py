@@ -9,7 +9,7 @@ import pytest
 from naive import torus
 from scipy import sparse
 
-from mgvm import GvM, MGvM
+from mgvm import GvM, MGvM, MultivariateWrappedNormal
 from mgvm.inference._law import Natural
 from mgvm.inference.propagation import expectation_propagation
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer
@@ -512,6 +512,12 @@ SITES = np.ones((3, 1), complex)
         ((GOOD, np.zeros((0, 1), complex)), {}, ValueError, r"N >= 1 angles"),
         ((GOOD, np.full((3, 1), 1e16 + 0j)), {}, ValueError, "total concentration"),
         ((GOOD,), {}, ValueError, "got neither"),
+        ((None,), {}, TypeError, "must be a covariance matrix, with sites .* or an MGvM alone, got NoneType"),
+        (("abc",), {}, TypeError, "or an MGvM alone, got str"),
+        ((GvM([1.0, 0.5]),), {}, TypeError, "or an MGvM alone, got GvM"),
+        ((MultivariateWrappedNormal([0.0], [[1.0]]),), {}, TypeError, "alone, got MultivariateWrappedNormal"),
+        ((MGvM([1.0, 0.5]),), {"tolerance": [1e-8, 1e-6]}, ValueError, "tolerance must be a single number"),
+        ((MGvM([1.0, 0.5]),), {"damping": [0.5]}, ValueError, r"damping must be a single number, got shape \(1,\)"),
         ((GOOD, SITES), {"log_likelihood": np.zeros((3, 32))}, ValueError, "got both"),
         ((GOOD,), {"log_likelihood": np.zeros((3, 4))}, ValueError, "n >= 16"),
         ((GOOD,), {"log_likelihood": np.zeros((3, 32), complex)}, TypeError, "log_likelihood must be real"),
@@ -527,7 +533,7 @@ SITES = np.ones((3, 1), complex)
         ((GOOD, SITES), {"radial_spread": -1.0}, ValueError, "radial_spread must be a number >= 0"),
         ((GOOD, SITES), {"radial_spread": np.nan}, ValueError, "radial_spread must be a number >= 0"),
         ((ring(3, 1.0)._replace(a=np.ones((2, 3), complex)),), {}, ValueError, "one law at a time"),
-        (("kernel", SITES), {}, TypeError, "covariance must be real numbers"),
+        (("kernel", SITES), {}, TypeError, "must be a covariance matrix.*got str"),
     ],
 )
 def test_bad_input(arguments, options, error, message):

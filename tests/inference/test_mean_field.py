@@ -10,7 +10,7 @@ from naive import torus
 
 from mgvm import GvM, VonMises
 from mgvm._numerics.gvm import gvm_facts
-from mgvm.inference import _mean_field_ascent
+from mgvm.inference import _mean_field_ascent, _progress
 from mgvm.inference._law import Natural, concentrations
 from mgvm.inference._mean_field_factors import gvm_step, von_mises_step
 from mgvm.inference._mean_field_starts import planes
@@ -221,16 +221,32 @@ def test_interruption_keeps_a_bound(stop):
     law = chain(np.random.default_rng(19), 300, 20.0, 0.1)
     seen = []
 
-    def progress(sweep, energies):
-        seen.append((sweep, energies.max()))
-        if sweep == stop:
+    def progress(done, total):
+        seen.append((done, total))
+        if done == stop:
             raise KeyboardInterrupt
 
     with pytest.warns(ConvergenceWarning, match="interrupted"):
         result = mean_field(law, n_starts=1, progress=progress)
     assert not result.converged
-    assert [sweep for sweep, _ in seen] == list(range(1, stop + 1))
-    np.testing.assert_allclose(result.free_energy, seen[-1][1], rtol=1e-12)
+    assert seen == [(sweep, 1000) for sweep in range(1, stop + 1)]
+    assert result.n_sweeps == stop
+    np.testing.assert_allclose(result.free_energy, result.trace[-1], rtol=1e-12)
+
+
+@pytest.mark.parametrize("progress", [False, True])
+def test_progress_may_be_switched(progress, capsys, monkeypatch):
+    monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
+    mean_field(chain(np.random.default_rng(19), 5, 1.0, 1.0), progress=progress)
+    assert ("mean_field: 1 of 1,000" in capsys.readouterr().err) == progress
+
+
+def test_what_it_cannot_solve_is_named():
+    law = chain(np.random.default_rng(19), 2, 1.0, 1.0)
+    with pytest.raises(ValueError, match=r"at least one law, got an empty batch, a of shape \(0, 2\)"):
+        mean_field(law._replace(a=np.zeros((0, 2), dtype=complex)))
+    with pytest.raises(ValueError, match=r"tolerance must be a single number, got shape \(2,\)"):
+        mean_field(law, tolerance=[1e-8, 1e-6])
 
 
 def test_interruption_within_a_sweep(monkeypatch):

@@ -131,3 +131,26 @@ def test_not_a_law():
     for run, *_ in ENGINES.values():
         with pytest.raises((TypeError, ValueError)):
             run("a law")
+
+
+RESULTS = {
+    "ChainResult(2 angles, exact, log Z 4.20494)": lambda law: exact_chain(law),
+    "GridResult(2 angles, exact, log Z 4.20494)": lambda law: exact_grid(law),
+    "MeanFieldResult(2 angles, converged, free energy 4.1": lambda law: mean_field(law),
+    "Optimum(2 angles, free energy 4.1": lambda law: mean_field(law).optima[0],
+    "LinearResponse(2 angles, covariance)": lambda law: mean_field(law).linear_response(),
+    "LinearResponse(2 angles, blocks)": lambda law: mean_field(law).linear_response(full=False),
+    "EPResult(2 angles, converged, log Z 4.1": lambda law: expectation_propagation(law),
+    "PairMoments(1 pairs of angles)": lambda law: exact_chain(law).pair_moments,
+}
+
+
+@pytest.mark.parametrize("text", RESULTS)
+def test_results_are_told_in_a_line_and_compared_by_identity(text):
+    law = MGvM(a=[1.0, 0.5], P=[[0, 0.8], [0.8, 0]])
+    one, two = RESULTS[text](law), RESULTS[text](law)
+    assert repr(one).startswith(text)
+    assert len(repr(one)) < 100
+    assert one == one
+    assert one != two
+    assert len({one, two}) == 2

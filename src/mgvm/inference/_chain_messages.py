@@ -21,16 +21,20 @@ _FINE_BYTES = 1e9  # up to here tables between the nodes are kept four times as 
 _FINENESS = 4
 
 
-def node_count(law: Natural, n_points: int | None) -> int:
-    """Nodes that resolve the law to rounding, 17 + 7.5 √K + 8 (T - 1), a multiple of 4; or those asked for.
+def enough_nodes(law: Natural) -> int:
+    """Nodes that resolve the law to rounding, 17 + 7.5 √K + 8 (T - 1), a multiple of 4.
 
     K bounds the curvature of the log density in any angle, also once others are summed out: that adds
     a variance, which only lifts it.
     """
-    if n_points is None:
-        order = 1 + max((t for t, row in enumerate(law.b, start=1) if row.any()), default=0)
-        largest = float(concentrations(law).max())
-        n_points = 4 * math.ceil((17 + 7.5 * math.sqrt(largest) + 8 * (order - 1)) / 4)
+    order = 1 + max((t for t, row in enumerate(law.b, start=1) if row.any()), default=0)
+    largest = float(concentrations(law).max())
+    return 4 * math.ceil((17 + 7.5 * math.sqrt(largest) + 8 * (order - 1)) / 4)
+
+
+def node_count(law: Natural, n_points: int | None) -> int:
+    """The nodes asked for, or enough of them, unless they are too many for time or memory."""
+    n_points = enough_nodes(law) if n_points is None else n_points
     size = law.dimension
     products, bytes_needed = float(size) * n_points**2, 32.0 * size * n_points
     if products > _MOST_PRODUCTS:

@@ -16,7 +16,7 @@ _SPARSE = 50_000  # angles up to which the blocks of a sparse law are solved for
 _COLUMNS = 512
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class LinearResponse:
     """Covariances of (cos φ, sin φ) by linear response.
 
@@ -30,6 +30,9 @@ class LinearResponse:
 
     blocks: FloatArray
     covariance: FloatArray | None
+
+    def __repr__(self) -> str:
+        return f"LinearResponse({len(self.blocks)} angles, {'blocks' if self.covariance is None else 'covariance'})"
 
     @property
     def resultant_length(self) -> FloatArray:

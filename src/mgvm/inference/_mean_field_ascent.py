@@ -30,8 +30,6 @@ _SAME = 1e-3  # moments nearer than this belong to starts that run into one anot
 _ROUNDING = 1e-14
 _SHRINK = 0.8  # share of columns still moving below which the others are taken out
 
-Progress = Callable[[int, FloatArray], None]
-
 
 @dataclass
 class Outcome:
@@ -68,15 +66,15 @@ class Ascent:
             np.zeros(count, dtype=bool), np.zeros(count, dtype=int), np.zeros((0, count)), False,
         )  # fmt: skip
 
-    def run(self, max_sweeps: int, progress: Progress | None = None) -> Outcome:
-        """Sweep until every column has settled."""
+    def run(self, max_sweeps: int, report: Callable[[int, int], object] | None = None) -> Outcome:
+        """Sweep until every column has settled; `report` gets (sweeps done, max_sweeps)."""
         sweep = 0
         try:
             while sweep < max_sweeps and self.columns.size:
                 sweep += 1
                 moving = self._iterate(sweep)
-                if progress is not None:
-                    progress(sweep, self.energy)
+                if report is not None:
+                    report(sweep, max_sweeps)
                 self._retire(moving, sweep)
         except KeyboardInterrupt:
             self.out.interrupted = True

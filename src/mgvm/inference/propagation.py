@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Any
 
@@ -23,7 +23,7 @@ from mgvm.inference.result import ConvergenceWarning, LogNormalizer
 _NEARLY = 0.02  # mismatch up to which a second solution is counted although its sweeps ran out
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class EPResult:
     """What expectation propagation found.
 
@@ -65,7 +65,11 @@ class EPResult:
     symmetric: bool
     side_weight: FloatArray
     shift: float
-    _solution: Solution = field(repr=False)
+    _solution: Solution
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "not converged"
+        return f"EPResult({len(self.mean)} angles, {state}, log Z {float(self.log_normalizer):.6g})"
 
     @cached_property
     def marginals(self) -> CircleLaw:
@@ -144,8 +148,8 @@ def expectation_propagation(
         raise ValueError(f"radial_spread must be a number >= 0 (0 the circle, inf the plane), got {radial_spread}")
     problem = _problem(covariance, sites, log_likelihood, mean, float(spread))
     sweeps = check.integer(max_sweeps, "max_sweeps", minimum=1)
-    goal = float(check.positive(tolerance, "tolerance"))
-    step = float(check.positive(damping, "damping"))
+    goal = check.single_positive(tolerance, "tolerance")
+    step = check.single_positive(damping, "damping")
     if step > 1.0:
         raise ValueError(f"damping must be at most 1 (no damping), got {damping}")
     workspace, found = Workspace(problem), mirror.symmetry(problem)
@@ -172,6 +176,11 @@ def _both_sides(
 
 def _problem(covariance: Any, sites: Any, log_likelihood: Any, mean: Any, radial_spread: float) -> Problem:
     if not all(hasattr(covariance, name) for name in ("a", "b", "P", "Q")):
+        if not hasattr(covariance, "__len__") or isinstance(covariance, (str, bytes)):
+            raise TypeError(
+                "covariance must be a covariance matrix, with sites or log_likelihood beside it, or an MGvM alone, got "
+                f"{type(covariance).__name__}"
+            )
         return _ep_problem.from_covariance(covariance, sites, log_likelihood, mean, radial_spread)
     if sites is not None or log_likelihood is not None or mean is not None or radial_spread:
         raise ValueError(

@@ -21,7 +21,7 @@ from mgvm.inference.result import LogNormalizer, PairMoments
 _MOST_ANGLES = 3
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class GridResult:
     """What `exact_grid` found; moments, marginals and draws are computed when asked for.
 
@@ -36,11 +36,14 @@ class GridResult:
     """
 
     log_normalizer: LogNormalizer
-    _law: Natural = field(repr=False)
-    _order: np.ndarray = field(repr=False)
-    _nodes: Nodes = field(repr=False)
+    _law: Natural
+    _order: np.ndarray
+    _nodes: Nodes
     converged: bool = True
-    trace: FloatArray = field(default_factory=lambda: np.zeros(0), repr=False)
+    trace: FloatArray = field(default_factory=lambda: np.zeros(0))
+
+    def __repr__(self) -> str:
+        return f"GridResult({self._law.dimension} angles, exact, log Z {float(self.log_normalizer):.6g})"
 
     @cached_property
     def _expectations(self) -> tuple[ComplexArray, ComplexArray, ComplexArray]:
@@ -91,9 +94,15 @@ class GridResult:
         ndarray, shape (n, D)
             Radians in [-π, π).
         """
-        draws = sample_nodes(self._nodes, self._proposal, check.integer(n, "n", minimum=0), check.generator(rng))
-        out = np.empty_like(draws)
-        out[:, self._order] = draws
+        count, size = check.integer(n, "n", minimum=0), self._law.dimension
+        try:
+            out = np.empty((count, size))  # first: what does not fit is better found before the work
+        except (MemoryError, ValueError, OverflowError):
+            raise MemoryError(
+                f"{count:,} draws of {size} angles take {8 * count * size // 10**9:,} GB, more than there is; draw "
+                "fewer at a time"
+            ) from None
+        out[:, self._order] = sample_nodes(self._nodes, self._proposal, count, check.generator(rng))
         return wrap(out)
 
 

@@ -87,7 +87,7 @@ class Result(Protocol):
         """log Z, where the engine has one."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class PairMoments:
     """E[z_i conj(z_j)] and E[z_i z_j] for given pairs of angles."""
 
@@ -95,3 +95,6 @@ class PairMoments:
     second: NDArray[np.int64]  # (pairs,) indices j
     difference: ComplexArray  # (pairs,) E[z_i conj(z_j)]
     sum: ComplexArray  # (pairs,) E[z_i z_j]
+
+    def __repr__(self) -> str:
+        return f"PairMoments({self.first.size} pairs of angles)"

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -22,6 +21,7 @@ from mgvm.inference._mean_field_ascent import Ascent, Outcome
 from mgvm.inference._mean_field_factors import gvm_step, von_mises_step
 from mgvm.inference._mean_field_starts import complexes, default_starts, is_flip_symmetric, planes, sort_out
 from mgvm.inference._mean_field_sweeps import Sweeper, sweeper
+from mgvm.inference._progress import Progress, reporter
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer
 
 _NEAR = float(np.log(20.0))  # optima this near to the best cannot be left out of the law
@@ -29,7 +29,7 @@ _MANY = 100_000  # angles from which on two starts are enough
 _STARTS = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False, repr=False)
 class Optimum:
     """One optimum of the free energy: its value, its share e^F among those found, and the moments m₁ (D,)."""
 
@@ -37,8 +37,11 @@ class Optimum:
     weight: float
     moments: ComplexArray
 
+    def __repr__(self) -> str:
+        return f"Optimum({self.moments.size} angles, free energy {self.free_energy:.6g}, weight {self.weight:.3g})"
 
-@dataclass(frozen=True)
+
+@dataclass(frozen=True, eq=False, repr=False)
 class MeanFieldResult:
     """The best product law found.
 
@@ -73,7 +76,12 @@ class MeanFieldResult:
     n_sweeps: int
     n_optima: Any
     optima: tuple[Optimum, ...]
-    _law: Natural = field(repr=False)
+    _law: Natural
+
+    def __repr__(self) -> str:
+        batch, state = self.moments.shape[:-1], "converged" if self.converged else "not converged"
+        energy = f"{batch} laws" if batch else f"free energy {self.free_energy:.6g}"
+        return f"MeanFieldResult({self.moments.shape[-1]} angles, {state}, {energy})"
 
     @property
     def multimodal(self) -> bool:
@@ -116,7 +124,7 @@ def mean_field(
     n_starts: int | None = None,
     start: ArrayLike | None = None,
     rng: Any = None,
-    progress: Callable[[int, FloatArray], None] | None = None,
+    progress: Progress = False,
 ) -> MeanFieldResult:
     r"""Maximise F(q) = E_q[log p̃] + Σ_d H(q_d) <= log Z over products q of GvM, or of von Mises, factors.
 
@@ -141,8 +149,8 @@ def mean_field(
         Moments m₁ to start from, (D,) or batch + (D,), in the place of those next to zero.
     rng : None, int or Generator
         For random starts.
-    progress : callable, optional
-        Called after each sweep with its number and the free energies of the starts that still move.
+    progress : bool or callable
+        True prints lines on standard error once the run takes long; a callable gets (sweeps done, max_sweeps).
 
     Returns
     -------
@@ -163,8 +171,10 @@ def mean_field(
     (True, 4.105238)
     """
     parameters = natural(law, batch=True)
+    if parameters.a.size == 0:
+        raise ValueError(f"mean_field needs at least one law, got an empty batch, a of shape {parameters.a.shape}")
     factors = check.choice(factors, "factors", ("gvm", "von_mises"))
-    tolerance = float(check.positive(tolerance, "tolerance"))
+    tolerance = check.single_positive(tolerance, "tolerance")
     max_sweeps = check.integer(max_sweeps, "max_sweeps", minimum=1)
     step = von_mises_step if factors == "von_mises" and parameters.b.any() else gvm_step
     engine = sweeper(parameters, step)
@@ -173,7 +183,7 @@ def mean_field(
     a = np.repeat(parameters.a.reshape(-1, parameters.dimension), count, axis=0)
     state = engine.state(planes(a), planes(starts.reshape(-1, parameters.dimension)))
     ascent = Ascent(engine, state, np.repeat(np.arange(starts.shape[0]), count), tolerance)
-    outcome = ascent.run(max_sweeps, progress)
+    outcome = ascent.run(max_sweeps, reporter(progress, "mean_field"))
     result = _result(parameters, engine, factors, outcome, count)
     _warn(result, outcome, max_sweeps)
     return result
