@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from mgvm import GvM, ProjectedNormal, VonMises, WrappedNormal
+from mgvm import GridDensity, GvM, ProjectedNormal, VonMises, WrappedNormal
 from mgvm.circle import CircleLaw, _panels, _roots
 
 EYE = np.eye(2)
@@ -27,6 +27,13 @@ TWO_MODES = [
     ProjectedNormal([0.01, 0.0], np.diag([1.0, 1e-8])),
 ]
 LAWS = ONE_MODE + TWO_MODES
+LAWS_TO_COPY = [
+    WrappedNormal([0.0, 1.0], 1.0),
+    ProjectedNormal([1.0, 0.5], EYE),
+    VonMises([0.0, 1.0], 2.0),
+    GvM([1.0, 0.5]),
+    GridDensity(np.cos(np.linspace(-np.pi, np.pi, 32, endpoint=False))),
+]
 
 
 class Cardioid(CircleLaw):
@@ -336,6 +343,15 @@ class TestBatch:
             law.mu[0] = 1.0
         for twin in (copy.deepcopy(law), pickle.loads(pickle.dumps(law))):
             assert_array_equal(twin.logpdf(1.0), law.logpdf(1.0))
+
+    @pytest.mark.parametrize("law", LAWS_TO_COPY, ids=lambda law: type(law).__name__)
+    def test_copies_are_frozen_too(self, law):
+        for twin in (copy.deepcopy(law), pickle.loads(pickle.dumps(law)), copy.copy(law)):
+            arrays = [value for value in vars(twin).values() if isinstance(value, np.ndarray)]
+            assert arrays
+            assert not any(array.flags.writeable for array in arrays)
+            assert_array_equal(twin.sample(5, rng=0), law.sample(5, rng=0))
+            assert_array_equal(twin.entropy(), law.entropy())
 
     def test_repr(self):
         assert repr(WrappedNormal(0.5, 2.0)) == "WrappedNormal(mu=0.5, sigma=2.)"

@@ -65,6 +65,13 @@ class CircleLaw(abc.ABC):
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} is a frozen value; make a new law instead of setting {name!r}")
 
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Copies and unpickled laws are frozen, too.
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self.__dict__.update(state)
+
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """Shape of the batch: () for a single law."""
