@@ -1,5 +1,7 @@
 """MultivariateWrappedNormal against cubes of images and harmonics, grids, samples, and its symmetries."""
 
+import copy
+import pickle
 import warnings
 
 import hypothesis.strategies as st
@@ -204,8 +206,43 @@ class TestTruncation:
             law.logpdf(np.zeros(20))
         assert law.sample(3, rng=0).shape == (3, 20)
         assert_allclose(np.abs(law.moment(np.eye(20))), np.exp(-2.0))
-        with pytest.raises(ValueError, match="fewer points at once"):
+        with pytest.raises(ValueError, match=r"would take some 400 s; evaluate fewer points at once \(up to 1,000\)"):
             _lattice_density.check_work(2_000_000, 20_000, 8)
+
+    def test_points_are_summed_some_at_a_time(self, monkeypatch):
+        law, x = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.5)), points(3)
+        whole, calls, original = law.logpdf(x), [], _lattice_density.lattice_log_sums
+
+        def counted(rows, *rest):
+            calls.append(len(rows))
+            return original(rows, *rest)
+
+        monkeypatch.setattr(_lattice_density, "lattice_log_sums", counted)
+        monkeypatch.setattr(_lattice_density, "_AT_ONCE", 7 * law.truncation.terms)
+        assert_array_equal(law.logpdf(x), whole)
+        assert calls == [7, 7, 7, 7, 7, 5]
+
+
+class TestValue:
+    def test_equal_by_parameters(self):
+        law = MultivariateWrappedNormal([0.3, -2.0], [[1.0, 0.5], [0.5, 2.0]])
+        assert law == MultivariateWrappedNormal([0.3 + 2 * np.pi, -2.0], law.cov * (1.0 + 1e-14))
+        assert law != MultivariateWrappedNormal([0.3 + 1e-9, -2.0], law.cov)
+        assert law != MultivariateWrappedNormal(law.mean, law.cov * (1.0 + 1e-9))
+        assert law != MultivariateWrappedNormal([0.3], [[1.0]])
+        assert law != 3
+        with pytest.raises(TypeError, match="unhashable"):
+            hash(law)
+
+    def test_copies_are_frozen(self):
+        law = MultivariateWrappedNormal([0.3, -2.0], [[1.0, 0.5], [0.5, 2.0]])
+        expected = law.logpdf([0.0, 1.0])
+        for twin in (copy.deepcopy(law), pickle.loads(pickle.dumps(law))):
+            assert twin == law
+            assert twin.logpdf([0.0, 1.0]) == expected
+            for array in (twin.mean, twin.cov):
+                with pytest.raises(ValueError, match="read-only"):
+                    array[0] = 1.0
 
 
 class TestMoments:
@@ -254,7 +291,17 @@ class TestMarginal:
         exact = joint.mean(axis=(0, 2)) * (2 * np.pi) ** 2
         assert_allclose(one.pdf(naive.grid(1, 64)[:, 0]), exact, rtol=1e-11)
 
-    @pytest.mark.parametrize("bad", [3, -1, [0, 0], [], [0, 5]])
+    def test_indices_from_the_end(self):
+        law = MultivariateWrappedNormal([0.3, -2.0, 1.0], np.diag([1.0, 2.0, 3.0]))
+        assert_allclose([law.marginal(-1).mu, law.marginal(-1).sigma], [1.0, np.sqrt(3.0)])
+        assert law.marginal([-1, 0]) == law.marginal([2, 0])
+
+    @pytest.mark.parametrize(("bad", "name"), [(1.5, "float 1.5"), (None, "NoneType None"), ([1.5], "float 1.5")])
+    def test_what_is_no_index(self, bad, name):
+        with pytest.raises(TypeError, match=f"indices must be an integer.*got {name}"):
+            MultivariateWrappedNormal(np.zeros(3), np.eye(3)).marginal(bad)
+
+    @pytest.mark.parametrize("bad", [3, -4, [0, 0], [0, -3], [], [0, 5]])
     def test_bad_indices(self, bad):
         with pytest.raises(ValueError, match="indices must"):
             MultivariateWrappedNormal(np.zeros(3), np.eye(3)).marginal(bad)
@@ -316,17 +363,24 @@ class TestConditional:
         with pytest.raises(AttributeError, match="frozen"):
             conditional.means = 0
 
+    def test_indices_from_the_end(self):
+        law, x = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, 1.2, 0.7)), points(2)
+        assert_array_equal(law.conditional({-1: 1.0}).logpdf(x), law.conditional({2: 1.0}).logpdf(x))
+        one, other = law.conditional({-1: [1.0, 2.0], 0: 0.5}), law.conditional({0: 0.5, 2: [1.0, 2.0]})
+        assert_allclose(one.logpdf(0.3), other.logpdf(0.3), rtol=1e-13)
+
     @pytest.mark.parametrize(
         ("bad", "error", "match"),
         [
-            ({3: 0.0}, ValueError, r"given must lie in 0, ..., 2, got 3"),
-            ({-1: 0.0}, ValueError, r"got -1"),
+            ({3: 0.0}, ValueError, r"given names angle 3, but the law has 3 angles, 0 to 2"),
+            ({-4: 0.0}, ValueError, r"given names angle -4"),
+            ({0: 0.0, -3: 0.0}, ValueError, "the same angle twice"),
             ({}, ValueError, "at least one"),
-            ({0: 0.0, 1: 0.0, 2: 0.0}, ValueError, "none is left"),
+            ({0: 0.0, 1: 0.0, 2: 0.0}, ValueError, "nothing is left"),
             ({0: np.nan, 1: 0.0}, ValueError, r"given\[0\] must be finite"),
             ({0: [0.0, 1.0]}, ValueError, "exactly one angle left"),
             ({0: [0.0, 1.0], 1: [0.0, 1.0, 2.0]}, ValueError, "do not broadcast"),
-            ({"a": 0.0}, TypeError, "given must be an integer"),
+            ({"a": 0.0}, TypeError, "index must be an integer"),
             ([0.0], TypeError, "given must map"),
         ],
     )
@@ -390,8 +444,11 @@ class TestExpectations:
         law = MultivariateWrappedNormal([0.0, 1.0], np.eye(2))
         with pytest.raises(TypeError, match="method logpdf"):
             law.kl_divergence(3.0)
-        with pytest.raises(ValueError, match="law of 3 angles"):
-            law.kl_divergence(MultivariateWrappedNormal(np.zeros(3), np.eye(3)))
+        for other in (MultivariateWrappedNormal(np.zeros(3), np.eye(3)), MGvM(np.zeros(3))):
+            with pytest.raises(ValueError, match="law of 3 angles, this one of 2"):
+                law.kl_divergence(other)
+        with pytest.raises(TypeError, match=r"one angle on the circle, this one of 2; use marginal"):
+            law.kl_divergence(WrappedNormal([0.0, 1.0], 1.0))
 
 
 class TestFit:

@@ -20,7 +20,9 @@ from mgvm.torus._lattice import Lattice
 
 ERROR = 1e-14  # what truncation may leave out, relative to the density
 MOST_TERMS = 2_000_000
-_MOST_WORK = 20_000_000_000  # terms times points: minutes
+_MOST_WORK = 2_000_000_000  # terms times points
+_SECONDS = 1e-8  # a term, about
+_AT_ONCE = 50_000_000  # terms summed in one compiled call, which nothing interrupts
 _NO_LIMIT = 1 << 62
 _MOST_HARMONICS = 200_000  # vectors held in memory
 _CELLS = 1 << 21  # of the table of cosines held at once
@@ -62,8 +64,11 @@ class Images(NamedTuple):
         # Whole turns off, so that the walk starts near its end: it finds the rest of the way itself.
         short = offsets @ (self.lattice.inverse.T / (2.0 * np.pi))
         points = (short - np.rint(short)) @ self.lattice.basis.T
-        sums, _ = lattice_log_sums(points, self.lattice.basis, self.flat, self.budget, _NO_LIMIT)
-        return self.log_scale + sums
+        out, block = np.empty(len(points)), max(1, _AT_ONCE // self.terms)
+        for begin in range(0, len(points), block):
+            rows = slice(begin, begin + block)
+            out[rows], _ = lattice_log_sums(points[rows], self.lattice.basis, self.flat, self.budget, _NO_LIMIT)
+        return self.log_scale + out
 
 
 class Harmonics(NamedTuple):
@@ -103,11 +108,12 @@ def plan(cov: FloatArray) -> Plan:
 
 
 def check_work(terms: int, points: int, dimension: int) -> None:
-    """Refuse what would take hours."""
+    """Refuse what would take minutes."""
     if terms * points > _MOST_WORK:
         raise ValueError(
-            f"{points:,} points at {terms:,} terms each ({dimension} angles) are more than {_MOST_WORK:,} terms; "
-            "evaluate fewer points at once, or a marginal of fewer angles"
+            f"{points:,} points at {terms:,} terms each ({dimension} angles) are more than {_MOST_WORK:,} terms and "
+            f"would take some {_SECONDS * terms * points:,.0f} s; evaluate fewer points at once (up to "
+            f"{_MOST_WORK // terms:,}), or a marginal of fewer angles"
         )
 
 

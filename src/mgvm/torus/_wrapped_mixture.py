@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy as np
@@ -131,6 +131,20 @@ def angle_vectors(x: ArrayLike, dimension: int) -> FloatArray:
     if points.ndim == 0 or points.shape[-1] != dimension:
         raise ValueError(f"x must have shape (..., {dimension}), one angle a column, got {points.shape}")
     return points
+
+
+def angle_indices(values: Iterable[int], dimension: int) -> list[int]:
+    """Different angles by their indices, counted from 0."""
+    if not isinstance(values, Iterable):
+        raise TypeError(f"indices must be an integer or several, got {type(values).__name__} {values!r}")
+    given = [check.integer(value, "indices") for value in values]
+    for number in given:
+        if not -dimension <= number < dimension:
+            raise ValueError(f"indices must lie in 0, ..., {dimension - 1}, got {number}: there is no such angle")
+    numbers = [number % dimension for number in given]
+    if len(set(numbers)) < len(numbers) or not numbers:
+        raise ValueError(f"indices must be different angles, at least one, got {given}")
+    return numbers
 
 
 def images(offsets: FloatArray, cov: FloatArray) -> tuple[FloatArray, FloatArray]:

@@ -13,8 +13,9 @@ from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
 from mgvm.circle import WrappedNormal
-from mgvm.circle.law import RESULTANT_ROUNDING
+from mgvm.circle.law import RESULTANT_ROUNDING, CircleLaw
 from mgvm.torus import _expectation, _lattice_density, _wrapped_mixture, _wrapped_normal_fit
+from mgvm.torus._parameters import given_angles
 from mgvm.torus._wrapped_mixture import MultivariateWrappedNormalMixture, WrappedNormalMixture
 
 _LOG_TURN = np.log(2.0 * np.pi)
@@ -22,6 +23,7 @@ _LOG_TURN = np.log(2.0 * np.pi)
 _NO_WRAPPING = 0.36
 _GRID_UP_TO = 3
 _THETA_ERROR = 1e-15
+_SAME = 1e-12
 
 
 class Truncation(NamedTuple):
@@ -80,6 +82,24 @@ class MultivariateWrappedNormal:
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"{type(self).__name__} is a frozen value; make a new law instead of setting {name!r}")
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Copies and unpickled laws are frozen, too.
+        self.__dict__.update(state)
+        self.mean.flags.writeable = self.cov.flags.writeable = False
+
+    def __eq__(self, other: object) -> bool:
+        if not isinstance(other, MultivariateWrappedNormal):
+            return NotImplemented
+        if self.dimension != other.dimension:
+            return False
+        scale = np.sqrt(np.outer(np.diagonal(self.cov), np.diagonal(self.cov)))
+        return bool(
+            (np.abs(wrap(self.mean - other.mean)) <= _SAME).all()
+            and (np.abs(self.cov - other.cov) <= _SAME * scale).all()
+        )
+
+    __hash__ = None  # type: ignore[assignment]
 
     def __repr__(self) -> str:
         parts = (np.array2string(v, precision=6, separator=", ", threshold=16) for v in (self.mean, self.cov))
@@ -165,21 +185,10 @@ class MultivariateWrappedNormal:
     def marginal(self, indices: int | Iterable[int]) -> WrappedNormal | Self:
         """The law of some angles: a `WrappedNormal` for one index, a law like this for several, in their order."""
         if isinstance(indices, (int, np.integer)):
-            index = self._indices([indices], "indices")[0]
+            index = _wrapped_mixture.angle_indices([indices], self.dimension)[0]
             return WrappedNormal(self.mean[index], np.sqrt(self.cov[index, index]))
-        kept = self._indices(indices, "indices")
+        kept = _wrapped_mixture.angle_indices(indices, self.dimension)
         return type(self)(self.mean[kept], self.cov[np.ix_(kept, kept)])
-
-    def _indices(self, values: Iterable[int], name: str) -> list[int]:
-        numbers = [check.integer(value, name) for value in values]
-        for number in numbers:
-            if not 0 <= number < self.dimension:
-                raise ValueError(
-                    f"{name} must lie in 0, ..., {self.dimension - 1}, got {number}: there is no such angle"
-                )
-        if len(set(numbers)) < len(numbers) or not numbers:
-            raise ValueError(f"{name} must be different angles, at least one, got {numbers}")
-        return numbers
 
     def conditional(self, given: Mapping[int, ArrayLike]) -> WrappedNormalMixture | MultivariateWrappedNormalMixture:
         """The law of the other angles, in increasing order of index, given some: Σ_k w_k N(· | μ_k, C_rest|given).
@@ -190,7 +199,8 @@ class MultivariateWrappedNormal:
         Parameters
         ----------
         given : mapping
-            Angle by index. Arrays of angles (they broadcast) are allowed where one angle is left.
+            Angle by index; negative ones count from the end. Arrays of angles (they broadcast) are allowed where one
+            angle is left.
 
         Returns
         -------
@@ -205,13 +215,10 @@ class MultivariateWrappedNormal:
         >>> law.conditional({1: [0.0, 1.0]}).mean_direction().round(3)
         array([0. , 0.8])
         """
-        if not isinstance(given, Mapping):
-            raise TypeError(f"given must map indices to angles, as in {{0: 1.5}}, got {type(given).__name__}")
-        known = self._indices(given, "given")
-        if len(known) == self.dimension:
-            raise ValueError(f"given names all {self.dimension} angles: none is left; leave one out, or use logpdf")
-        angles = {f"given[{index}]": check.angles(given[index], f"given[{index}]") for index in known}
-        return _wrapped_mixture.conditional(self, dict(zip(known, check.broadcast(**angles), strict=True)))
+        known, angles = given_angles(given, self.dimension)
+        if not known.size:
+            raise ValueError("given must name at least one angle, got none; without any it is the law itself")
+        return _wrapped_mixture.conditional(self, dict(zip(known.tolist(), np.moveaxis(angles, -1, 0), strict=True)))
 
     # ---- expectations ---------------------------------------------------------------------------------------------
 
@@ -242,10 +249,11 @@ class MultivariateWrappedNormal:
             raise TypeError(
                 f"other must have a method logpdf of points (..., {self.dimension}), got {type(other).__name__}"
             )
-        if isinstance(other, MultivariateWrappedNormal) and other.dimension != self.dimension:
-            raise ValueError(
-                f"other is a law of {other.dimension} angles, this one of {self.dimension}; use a marginal"
-            )
+        if isinstance(other, CircleLaw):
+            raise TypeError(f"other is a law of one angle on the circle, this one of {self.dimension}; use marginal(d)")
+        size = getattr(other, "dimension", self.dimension)
+        if size != self.dimension:
+            raise ValueError(f"other is a law of {size} angles, this one of {self.dimension}; use a marginal")
         return self._expect(
             lambda d: self._log_density(np.asarray(wrap(d))) - other.logpdf(wrap(self.mean + d)), draws, rng
         )
