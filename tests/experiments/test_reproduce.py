@@ -8,7 +8,7 @@ from functools import partial
 import pytest
 
 from mgvm import cli
-from mgvm.experiments import figure1, gibbs_versus_mean_field, reproduce
+from mgvm.experiments import _output, figure1, gibbs_versus_mean_field, reproduce
 from mgvm.experiments.reproduce import Experiment
 
 FIGURE1 = ("figure1.png", "figure1.csv", "figure1_spreads.csv")
@@ -158,3 +158,16 @@ def test_help_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "gibbs-vs-vi" in done.stdout
+
+
+@pytest.mark.parametrize("made", [True, False])
+def test_a_folder_that_takes_no_file_is_found_before_the_work(monkeypatch, tmp_path, capsys, made):
+    def refuse(*_, **__):
+        raise PermissionError(13, "Permission denied")
+
+    working = Experiment("a.png", (), lambda report: pytest.fail("worked before looking"), None, None, None)
+    monkeypatch.setattr(reproduce, "EXPERIMENTS", {"figure1": lambda: working})
+    monkeypatch.setattr(_output.tempfile if made else _output.Path, "TemporaryFile" if made else "mkdir", refuse)
+    assert cli.main(["reproduce", "figure1", "--out", str(tmp_path / "new" / "deep")]) == 2
+    assert "deep: Permission denied; choose another folder with --out" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == []
