@@ -78,3 +78,17 @@ def test_progress_and_bad_input():
         annealed_log_normalizer(law, n_steps=0)
     with pytest.raises(ValueError, match="index the batch"):
         annealed_log_normalizer(MGvM(np.ones((2, 2))))
+
+
+def test_an_answer_below_the_mean_field_bound_is_refused():
+    rng = np.random.default_rng(13)
+
+    def draw(*shape):
+        return rng.normal(size=shape) + 1j * rng.normal(size=shape)
+
+    a, P, Q = 16 * draw(6), draw(6, 6), draw(6, 6)
+    near = np.abs(np.subtract.outer(range(6), range(6))) == 1
+    law = MGvM(a, P=16 * near * (P + P.conj().T), Q=16 * near * (Q + Q.T))
+    with pytest.warns(ConvergenceWarning, match="below the mean-field bound"):
+        result = annealed_log_normalizer(law, rng=0)
+    assert not result.converged

@@ -102,7 +102,7 @@ class GridSites:
         weight = law[:, None].pdf(angles)
         weight /= weight.sum(axis=1, keepdims=True)
         other = np.roll(self.log_likelihood, self.cells // 2, axis=1)
-        seen = weight > 0.0
+        seen = (weight > 0.0) & np.isfinite(self.log_likelihood)
         with np.errstate(invalid="ignore"):
             difference = np.where(seen, self.log_likelihood - other, 0.0)
         difference = np.where(np.isnan(difference), 0.0, difference)

@@ -78,7 +78,9 @@ def natural(law: Any, *, batch: bool = False) -> Natural:
     missing = [name for name in ("a", "b", "P", "Q") if not hasattr(law, name)]
     if missing:
         raise TypeError(f"law must be an mgvm.MGvM (or hold natural parameters a, b, P, Q), got {type(law).__name__}")
-    parameters = Natural(law.a, law.b, law.P, law.Q)
+    # Harmonics that are zero for all angles cost time and change nothing.
+    used = np.flatnonzero(np.any(law.b, axis=1))
+    parameters = Natural(law.a, law.b[: used[-1] + 1 if used.size else 0], law.P, law.Q)
     if parameters.a.ndim > 1 and not batch:
         raise ValueError(
             f"law holds a batch of shape {parameters.a.shape[:-1]}, and this engine takes one law at a time; "

@@ -5,6 +5,7 @@ States are arrays x (2D, chains), cosine and sine of an angle in neighbouring ro
 
 from __future__ import annotations
 
+import copy
 from typing import Protocol
 
 import numpy as np
@@ -52,6 +53,9 @@ class Sweeps(Protocol):
     def pull(self, x: FloatArray) -> FloatArray:
         """C x: what the couplings add to the field of every angle."""
 
+    def alike(self, chains: int) -> Sweeps:
+        """The same law for another number of chains."""
+
     def run(
         self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray, scale: float = 1.0
     ) -> None:
@@ -66,7 +70,17 @@ class Dense:
         alike = not abs(law.Q).max() and not abs(law.P.imag).max()
         coupling = _real_part(law) if alike else dense_coupling(law)
         self.parameters = (_interleaved(law.a), coupling, _second(law))
+        self._make_scratch(chains)
+
+    def _make_scratch(self, chains: int) -> None:
+        coupling, law = self.parameters[1], self.law
         self._scratch = kernel.workspace(chains), group_scratch(chains, len(coupling), law.dimension)
+
+    def alike(self, chains: int) -> Dense:
+        """The same law for another number of chains, its matrices shared."""
+        twin = copy.copy(self)
+        twin._make_scratch(chains)
+        return twin
 
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
@@ -98,6 +112,12 @@ class Sparse:
         self._linear = _interleaved(law.a)
         self._work = kernel.workspace(chains)
 
+    def alike(self, chains: int) -> Sparse:
+        """The same law for another number of chains."""
+        twin = copy.copy(self)
+        twin._work = kernel.workspace(chains)
+        return twin
+
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
         indptr, indices, blocks = self._rows
@@ -123,6 +143,10 @@ class General:
         self._rows = sparse_coupling(law)
         self._linear = _interleaved(law.a)
         self._harmonics = np.concatenate([np.zeros((1, law.dimension)), law.b.conj()])
+
+    def alike(self, chains: int) -> General:
+        """The same law for another number of chains."""
+        return copy.copy(self)
 
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""

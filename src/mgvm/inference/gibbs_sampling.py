@@ -17,6 +17,7 @@ from mgvm.inference import diagnostics
 from mgvm.inference._gibbs_result import GibbsResult
 from mgvm.inference._law import Natural, TorusLaw, natural
 from mgvm.inference._progress import Progress, reporter
+from mgvm.inference._roads import Roads
 from mgvm.inference._sweeps import Dense, Sweeps, rotate, states, sweeps
 from mgvm.inference._trajectories import FEWEST, MOST, Trajectories
 from mgvm.inference.result import ConvergenceWarning
@@ -27,6 +28,7 @@ _MIRRORS = 4
 _SAMPLE_CHAINS, _SAMPLE_DRAWS = 16, 50  # of `independent_draws`: most chains, fewest draws of each
 _STAGES = 100  # of the burn-in
 _RAMP = 0.5  # share of the burn-in in which the couplings grow from zero to one
+_JUDGED = 0.6  # share after which chains leave modes of negligible mass
 _SETTLED = 0.75  # share after which trajectories have their metric
 _LESSONS = 4  # trajectories a stage that find their step
 
@@ -200,26 +202,42 @@ def _trajectories(kernel: Sweeps, wanted: bool | None, chains: int) -> Trajector
 def _burn_in(
     kernel: Sweeps, x: FloatArray, plan: Any, rng: np.random.Generator, paths: Trajectories | None
 ) -> Iterator[int]:
-    """Rounds that are not kept, in stages; couplings that grow let chains settle without kinks frozen in.
+    """Rounds that are not kept, in stages.
 
-    Trajectories get their metric from the third quarter of the rounds and their step from the last.
+    In the first half the couplings grow for every other chain, so that these settle without kinks frozen in; the rest
+    has all couplings from the start. Chains whose road ended in a mode of negligible mass are moved; modes of
+    comparable mass show as chains that do not agree. Trajectories get their metric from the third quarter of the rounds and their step from the last.
     """
     rounds, (_, mirrors, rotation, sums), ramp = plan
     ends = np.unique(np.linspace(0, rounds, _STAGES + 1).astype(int))
-    unkept = np.empty((1, x.shape[1], x.shape[0] // 2))
+    chains = x.shape[1]
+    roads = [(slice(0, None, 2), True), (slice(1, None, 2), False)] if ramp else [(slice(None), False)]
+    apart = [(kernel.alike(len(range(chains)[part])), part, grows) for part, grows in roads if len(range(chains)[part])]
+    unkept, judged = np.empty((1, chains, x.shape[0] // 2)), Roads(kernel.law, chains)
     for begin, end in pairwise(ends.tolist()):
-        scale = min(1.0, end / (_RAMP * rounds)) if ramp else 1.0
-        # A turn of all angles knows the full couplings only.
-        kernel.run(x, (end - begin, mirrors, rotation and scale == 1.0, sums), rng, unkept, scale)
-        if paths is not None and end > _RAMP * rounds:
-            if end <= _SETTLED * rounds:
-                paths.look(x)
+        if end <= _RAMP * rounds:
+            for own, part, grows in apart:
+                scale = min(1.0, end / (_RAMP * rounds)) if grows else 1.0
+                mine = np.ascontiguousarray(x[:, part])
+                # A turn of all angles knows the full couplings only.
+                own.run(mine, (end - begin, mirrors, rotation and scale == 1.0, sums), rng, unkept[:, part], scale)
+                x[:, part] = mine
+        else:
+            kernel.run(x, (end - begin, mirrors, rotation, sums), rng, unkept)
+            if ramp and end <= _JUDGED * rounds:
+                judged.look(x)
             else:
-                for _ in range(_LESSONS):
-                    paths.learn(x, rng)
+                judged.leave(x, rng)
+                _tune(paths, x, rng, end <= _SETTLED * rounds)
         yield end
-    if paths is not None and rounds == 0:
+
+
+def _tune(paths: Trajectories | None, x: FloatArray, rng: np.random.Generator, early: bool) -> None:
+    if paths is not None and early:
         paths.look(x)
+    elif paths is not None:
+        for _ in range(_LESSONS):
+            paths.learn(x, rng)
 
 
 def _draw(
