@@ -1,4 +1,4 @@
-"""Sweeps of the Gibbs sampler: without second harmonics mirrors are deterministic, and every kernel has an exact twin."""
+"""Sweeps of the Gibbs sampler. Without second harmonics mirrors are deterministic: every kernel has an exact twin."""
 
 from __future__ import annotations
 

@@ -7,7 +7,7 @@ sample size sums autocorrelations up to Geyer's first negative pair.
 from __future__ import annotations
 
 import numpy as np
-from scipy import fft
+from scipy import fft, stats
 
 from mgvm._validation import FloatArray
 
@@ -58,10 +58,12 @@ def disagreement(samples: FloatArray) -> tuple[float, str]:
 def largest_by_chance(samples: FloatArray, agree: float) -> float:
     """R-hat up to which chains may be said to agree: `agree`, or what halves of few draws reach by chance.
 
-    With n independent draws in each of m halves R-hat² - 1 is about χ²_{m-1}/((m - 1) n).
+    With n independent draws in each of m halves R-hat² - 1 is about χ²_{m-1}/((m - 1) n), and six times as many numbers
+    as angles are looked at.
     """
-    halves, draws = 2 * samples.shape[0], samples.shape[1] // 2
-    return max(agree, float(np.sqrt(1.0 + (1.0 + 6.0 * np.sqrt(2.0 / (halves - 1))) / draws)))
+    degrees, draws = 2 * samples.shape[0] - 1, samples.shape[1] // 2
+    by_chance = stats.chi2.isf(1e-3 / (6 * samples.shape[2]), degrees) / (degrees * draws)
+    return max(agree, float(np.sqrt(1.0 + by_chance)))
 
 
 def _split(values: FloatArray) -> FloatArray:

@@ -206,7 +206,8 @@ def _burn_in(
 
     In the first half the couplings grow for every other chain, so that these settle without kinks frozen in; the rest
     has all couplings from the start. Chains whose road ended in a mode of negligible mass are moved; modes of
-    comparable mass show as chains that do not agree. Trajectories get their metric from the third quarter of the rounds and their step from the last.
+    comparable mass show as chains that do not agree. Trajectories get their metric from the third quarter of the
+    rounds and their step from the last.
     """
     rounds, (_, mirrors, rotation, sums), ramp = plan
     ends = np.unique(np.linspace(0, rounds, _STAGES + 1).astype(int))

@@ -20,7 +20,7 @@ from mgvm.torus._lattice import Lattice
 
 ERROR = 1e-14  # what truncation may leave out, relative to the density
 MOST_TERMS = 2_000_000
-_MOST_WORK = 2_000_000_000  # terms times points
+_MOST_WORK = 200_000_000  # terms times points: some twenty to forty seconds
 _SECONDS = 1e-7  # a term, about: 0.9e-7 with five angles, 2.2e-7 with twelve
 _AT_ONCE = 5_000_000  # terms summed in one compiled call, which nothing interrupts
 _NO_LIMIT = 1 << 62
