@@ -28,6 +28,7 @@ _MIRRORS = 4
 _SAMPLE_CHAINS, _SAMPLE_DRAWS = 16, 50  # of `independent_draws`: most chains, fewest draws of each
 _STAGES = 100  # of the burn-in
 _RAMP = 0.5  # share of the burn-in in which the couplings grow from zero to one
+_OTHER = 4  # one chain in so many takes the other road
 _JUDGED = 0.6  # share after which chains leave modes of negligible mass
 _SETTLED = 0.75  # share after which trajectories have their metric
 _LESSONS = 4  # trajectories a stage that find their step
@@ -204,7 +205,7 @@ def _burn_in(
 ) -> Iterator[int]:
     """Rounds that are not kept, in stages.
 
-    In the first half the couplings grow for every other chain, so that these settle without kinks frozen in; the rest
+    In the first half the couplings grow for most chains, so that these settle without kinks frozen in; one in four
     has all couplings from the start. Chains whose road ended in a mode of negligible mass are moved; modes of
     comparable mass show as chains that do not agree. Trajectories get their metric from the third quarter of the
     rounds and their step from the last.
@@ -212,8 +213,9 @@ def _burn_in(
     rounds, (_, mirrors, rotation, sums), ramp = plan
     ends = np.unique(np.linspace(0, rounds, _STAGES + 1).astype(int))
     chains = x.shape[1]
-    roads = [(slice(0, None, 2), True), (slice(1, None, 2), False)] if ramp else [(slice(None), False)]
-    apart = [(kernel.alike(len(range(chains)[part])), part, grows) for part, grows in roads if len(range(chains)[part])]
+    other = np.arange(chains) % _OTHER == 1
+    roads = [(np.flatnonzero(~other), True), (np.flatnonzero(other), False)] if ramp else [(np.arange(chains), False)]
+    apart = [(kernel.alike(len(part)), part, grows) for part, grows in roads if len(part)]
     unkept, judged = np.empty((1, chains, x.shape[0] // 2)), Roads(kernel.law, chains)
     for begin, end in pairwise(ends.tolist()):
         if end <= _RAMP * rounds:
@@ -221,7 +223,9 @@ def _burn_in(
                 scale = min(1.0, end / (_RAMP * rounds)) if grows else 1.0
                 mine = np.ascontiguousarray(x[:, part])
                 # A turn of all angles knows the full couplings only.
-                own.run(mine, (end - begin, mirrors, rotation and scale == 1.0, sums), rng, unkept[:, part], scale)
+                own.run(
+                    mine, (end - begin, mirrors, rotation and scale == 1.0, sums), rng, unkept[:, : len(part)], scale
+                )
                 x[:, part] = mine
         else:
             kernel.run(x, (end - begin, mirrors, rotation, sums), rng, unkept)
