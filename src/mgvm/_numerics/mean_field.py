@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mgvm._numerics.compiler import entry
+from mgvm._numerics.compiler import entry, inner
 from mgvm._numerics.gvm_order_two import _finish_windows, _plan, _run
 
 # indptr (D + 1,), indices (edges,), blocks (edges, 4)
@@ -56,20 +56,26 @@ def gather_fields(
                 eta[row, 1 + t] = b[t, d]
 
 
+@inner(forceinline=True, fastmath={"contract"})
+def _pull(coupling: Coupling, m: np.ndarray, d: int, i: int) -> tuple[float, float]:
+    """(C m)_d of column i."""
+    indptr, indices, blocks = coupling
+    x = y = 0.0
+    for edge in range(indptr[d], indptr[d + 1]):
+        j = indices[edge]
+        u, v = m[j, 0, i], m[j, 1, i]
+        x += blocks[edge, 0] * u + blocks[edge, 1] * v
+        y += blocks[edge, 2] * u + blocks[edge, 3] * v
+    return x, y
+
+
 @entry(fastmath={"contract"})
 def apply_coupling(coupling: Coupling, m: np.ndarray) -> np.ndarray:
     """C m for m (D, 2, n)."""
-    indptr, indices, blocks = coupling
     out = np.empty(m.shape)
     for d in range(m.shape[0]):
         for i in range(m.shape[2]):
-            x = y = 0.0
-            for edge in range(indptr[d], indptr[d + 1]):
-                j = indices[edge]
-                u, v = m[j, 0, i], m[j, 1, i]
-                x += blocks[edge, 0] * u + blocks[edge, 1] * v
-                y += blocks[edge, 2] * u + blocks[edge, 3] * v
-            out[d, 0, i], out[d, 1, i] = x, y
+            out[d, 0, i], out[d, 1, i] = _pull(coupling, m, d, i)
     return out
 
 
@@ -104,18 +110,12 @@ def store_moments(rows: np.ndarray, eta: np.ndarray, facts: np.ndarray, moments:
 @entry()
 def sparse_energies(coupling: Coupling, a: np.ndarray, m: np.ndarray, local: np.ndarray) -> np.ndarray:
     """Free energies Σ_d [a_d·m_d + ½ m_d·(C m)_d + local_d] of each column."""
-    indptr, indices, blocks = coupling
     count = m.shape[2]
     out = np.zeros(count)
     for i in range(count):
         rest = 0.0
         for d in range(m.shape[0]):
-            x = y = 0.0
-            for edge in range(indptr[d], indptr[d + 1]):
-                j = indices[edge]
-                u, v = m[j, 0, i], m[j, 1, i]
-                x += blocks[edge, 0] * u + blocks[edge, 1] * v
-                y += blocks[edge, 2] * u + blocks[edge, 3] * v
+            x, y = _pull(coupling, m, d, i)
             term = m[d, 0, i] * (a[d, 0, i] + 0.5 * x) + m[d, 1, i] * (a[d, 1, i] + 0.5 * y) + local[d, i]
             # Compensated: a million terms would otherwise hide the last gains of a sweep.
             new = out[i] + term

@@ -7,7 +7,7 @@ import numpy as np
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.inference._law import Natural, coupling_strengths, natural_first
+from mgvm.inference._law import Natural, concentrations, natural_first
 
 _STATES = 20_000  # most draws whose conditional laws are averaged
 _WORK = 1e7  # nodes in all, from which fewer draws are taken
@@ -15,22 +15,10 @@ _FEWEST = 16
 _NODES = 4096  # most nodes of a marginal's grid
 
 
-def log_densities(law: Natural, samples: FloatArray) -> FloatArray:
-    """Log density without the normaliser of angles (..., D): each coupling is in the fields of both its angles."""
-    z = np.exp(1j * samples.reshape(-1, law.dimension))
-    pull = natural_first(law, z) + law.a
-    total = 0.5 * (pull.conj() * z).sum(axis=1).real
-    for t, row in enumerate(law.b, start=2):
-        total += (z**t @ row.conj()).real
-    return total.reshape(samples.shape[:-1])
-
-
 def marginals(law: Natural, samples: FloatArray) -> GridDensity:
     """The mean of the conditional laws of every angle, on a grid fine enough for each of them (Rao and Blackwell)."""
     rows = samples.reshape(-1, law.dimension)
-    harmonics = np.arange(2, law.order + 1) ** 2
-    total = float((coupling_strengths(law) + np.abs(law.a) + harmonics @ np.abs(law.b)).max())
-    nodes = int(min(_NODES, 32 + 8.0 * np.sqrt(total)))
+    nodes = int(min(_NODES, 32 + 8.0 * np.sqrt(concentrations(law).max())))
     count = int(min(len(rows), np.clip(_WORK / (nodes * law.dimension), _FEWEST, _STATES)))
     first = natural_first(law, np.exp(1j * rows[np.linspace(0, len(rows) - 1, count).astype(int)]))
     grid = -np.pi + 2.0 * np.pi * np.arange(nodes) / nodes

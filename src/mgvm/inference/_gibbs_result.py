@@ -12,6 +12,7 @@ from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference import _gibbs_marginals, diagnostics
+from mgvm.inference._density import log_densities
 from mgvm.inference._law import Natural
 from mgvm.inference.result import LogNormalizer
 
@@ -60,7 +61,8 @@ class GibbsResult:
     @cached_property
     def trace(self) -> FloatArray:
         """Log density without the normaliser of every draw, shape (chains, draws)."""
-        return _gibbs_marginals.log_densities(self._law, self.samples)
+        rows = self.samples.reshape(-1, self._law.dimension)
+        return log_densities(self._law, rows).reshape(self.samples.shape[:2])
 
     @cached_property
     def marginals(self) -> GridDensity:

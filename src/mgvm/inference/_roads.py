@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from mgvm._validation import FloatArray
-from mgvm.inference._gibbs_marginals import log_densities
+from mgvm.inference._density import log_densities
 from mgvm.inference._law import Natural
 from mgvm.inference._sweeps import angles
 from mgvm.inference._trajectories import precision

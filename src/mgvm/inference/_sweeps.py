@@ -6,7 +6,7 @@ States are arrays x (2D, chains), cosine and sine of an angle in neighbouring ro
 from __future__ import annotations
 
 import copy
-from typing import Protocol
+from typing import Protocol, Self
 
 import numpy as np
 
@@ -102,67 +102,66 @@ class Dense:
         kernel.run((linear, scaled, second), x, plan, rng, self._scratch, out)
 
 
-class Sparse:
-    """Sparse couplings, order 2 at most."""
+class _ByRows:
+    """Couplings by rows of 2 x 2 blocks: what the sparse and the general kernel share."""
 
     def __init__(self, law: Natural, chains: int):
         self.law = law
         self._rows = sparse_coupling(law)
-        self._second = _second(law)
         self._linear = _interleaved(law.a)
         self._work = kernel.workspace(chains)
 
-    def alike(self, chains: int) -> Sparse:
+    def alike(self, chains: int) -> Self:
         """The same law for another number of chains."""
         twin = copy.copy(self)
         twin._work = kernel.workspace(chains)
         return twin
 
-    def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
-        """One sweep over all angles, in place, with the couplings times `scale`."""
+    def _first_and_rows(self, scale: float) -> tuple[FloatArray, np.ndarray, np.ndarray, FloatArray]:
         indptr, indices, blocks = self._rows
-        scaled = blocks if scale == 1.0 else scale * blocks
-        kernel.sparse_sweep((self._linear, indptr, indices, scaled, self._second), x, mirror, rng, self._work)
+        return self._linear, indptr, indices, blocks if scale == 1.0 else scale * blocks
 
     def pull(self, x: FloatArray) -> FloatArray:
         """C x: what the couplings add to the field of every angle."""
-        return _sparse_pull(self.law, x)
+        z = points(x)
+        pull = self.law.P @ z + self.law.Q @ z.conj()
+        out = np.empty_like(x)
+        out[0::2], out[1::2] = pull.real, pull.imag
+        return out
+
+    def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """One sweep over all angles, in place, with the couplings times `scale`."""
+        raise NotImplementedError
 
     def run(
         self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray, scale: float = 1.0
     ) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
-        _run(self, x, plan, rng, out, scale)
+        thin, mirrors, rotation, _ = plan
+        for kept in out:
+            for _ in range(thin):
+                for mirror in (False, *(True,) * mirrors):
+                    self.sweep(x, mirror, rng, scale)
+                if rotation:
+                    rotate(self, x, rng)
+            kept[:] = angles(x)
 
 
-class General:
+class Sparse(_ByRows):
+    """Sparse couplings, order 2 at most."""
+
+    def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """One sweep over all angles, in place, with the couplings times `scale`."""
+        kernel.sparse_sweep((*self._first_and_rows(scale), _second(self.law)), x, mirror, rng, self._work)
+
+
+class General(_ByRows):
     """Any order, any storage."""
 
-    def __init__(self, law: Natural, chains: int):
-        self.law = law
-        self._rows = sparse_coupling(law)
-        self._linear = _interleaved(law.a)
-        self._harmonics = np.concatenate([np.zeros((1, law.dimension)), law.b.conj()])
-
-    def alike(self, chains: int) -> General:
-        """The same law for another number of chains."""
-        return copy.copy(self)
-
     def sweep(self, x: FloatArray, mirror: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
-        indptr, indices, blocks = self._rows
-        scaled = blocks if scale == 1.0 else scale * blocks
-        general_sweep((self._linear, indptr, indices, scaled, self._harmonics), x, mirror, rng)
-
-    def pull(self, x: FloatArray) -> FloatArray:
-        """C x: what the couplings add to the field of every angle."""
-        return _sparse_pull(self.law, x)
-
-    def run(
-        self, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray, scale: float = 1.0
-    ) -> None:
-        """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
-        _run(self, x, plan, rng, out, scale)
+        harmonics = np.concatenate([np.zeros((1, self.law.dimension)), self.law.b.conj()])
+        general_sweep((*self._first_and_rows(scale), harmonics), x, mirror, rng)
 
 
 def _real_part(law: Natural) -> FloatArray:
@@ -175,27 +174,6 @@ def _second(law: Natural) -> FloatArray:
     if law.order == 1:
         return np.zeros((law.dimension, 2))
     return np.stack([law.b[0].real, law.b[0].imag], axis=1)
-
-
-def _sparse_pull(law: Natural, x: FloatArray) -> FloatArray:
-    z = points(x)
-    pull = law.P @ z + law.Q @ z.conj()
-    out = np.empty_like(x)
-    out[0::2], out[1::2] = pull.real, pull.imag
-    return out
-
-
-def _run(
-    sweeps: Sweeps, x: FloatArray, plan: kernel.Plan, rng: np.random.Generator, out: FloatArray, scale: float
-) -> None:
-    thin, mirrors, rotation, _ = plan
-    for kept in out:
-        for _ in range(thin):
-            for mirror in (False, *(True,) * mirrors):
-                sweeps.sweep(x, mirror, rng, scale)
-            if rotation:
-                rotate(sweeps, x, rng)
-        kept[:] = angles(x)
 
 
 def rotate(sweeps: Sweeps, x: FloatArray, rng: np.random.Generator, block: np.ndarray | None = None) -> None:

@@ -13,9 +13,10 @@ from scipy import sparse
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.gvm import GvM
+from mgvm.inference import _density
 from mgvm.inference._law import Matrix, Natural
 from mgvm.inference.result import LogNormalizer
-from mgvm.torus import _density, _engines, _forms, _natural_vector, _parameters
+from mgvm.torus import _engines, _forms, _natural_vector, _parameters
 
 _SAME = 1e-12
 _STORED = ("a", "b", "_P", "_Q")
@@ -215,12 +216,12 @@ class MGvM:
     @property
     def dimension(self) -> int:
         """The number of angles D."""
-        return int(self.a.shape[-1])
+        return self._natural.dimension
 
     @property
     def order(self) -> int:
         """The number of harmonics T."""
-        return int(self.b.shape[0]) + 1
+        return self._natural.order
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
