@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("angles", "circle", "datasets", "inference", "plots", "scores", "torus")
+_SUBMODULES = ("angles", "circle", "datasets", "inference", "learning", "models", "plots", "scores", "torus")
 _NAMES = {
     "GridDensity": "mgvm.circle.grid_density",
     "GvM": "mgvm.circle.gvm",

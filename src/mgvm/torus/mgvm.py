@@ -13,10 +13,10 @@ from scipy import sparse
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.gvm import GvM
-from mgvm.inference import _density
+from mgvm.inference import _density, _natural_vector
 from mgvm.inference._law import Matrix, Natural
 from mgvm.inference.result import LogNormalizer
-from mgvm.torus import _engines, _forms, _natural_vector, _parameters
+from mgvm.torus import _engines, _forms, _parameters
 
 _SAME = 1e-12
 _STORED = ("a", "b", "_P", "_Q")

@@ -1,0 +1,86 @@
+"""What learners hand back."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.inference._law import Matrix, Natural
+from mgvm.learning.submodel import Submodel
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class TorusFit:
+    """The natural parameters that a method found, and how it went. `MGvM.from_fit(fit)` is the law.
+
+    Attributes
+    ----------
+    a, b, P, Q : ndarray
+        Natural parameters of the mGvM; engines take the fit as it is.
+    method : str
+        What it was fitted by.
+    objective : float
+        What the method minimised (score matching, with its penalty) or maximised (a log-likelihood), a row.
+    converged : bool
+        Whether the method reached its tolerance.
+    gradient_norm : float
+        Largest entry of the objective's gradient at the end (of its least subgradient where there is a penalty).
+    n_iterations : int
+        Steps taken.
+    trace : ndarray
+        What the method watched, one number a step.
+    submodel : Submodel
+        Which parameters were free.
+    n_rows : int
+        Rows used.
+    penalty : float
+        Weight of the group penalty on edges, 0 for none.
+    standard_errors : ndarray or None
+        Of the free parameters in the order of `MGvM.natural_vector` (0 for those held at zero), where asked for.
+    """
+
+    a: ComplexArray
+    b: ComplexArray
+    P: Matrix
+    Q: Matrix
+    method: str
+    objective: float
+    converged: bool
+    gradient_norm: float
+    n_iterations: int
+    submodel: Submodel
+    n_rows: int
+    penalty: float = 0.0
+    trace: FloatArray = field(default_factory=lambda: np.zeros(0))
+    standard_errors: FloatArray | None = None
+
+    @property
+    def natural(self) -> Natural:
+        """The parameters as the engines' tuple."""
+        return Natural(self.a, self.b, self.P, self.Q)
+
+    @property
+    def dimension(self) -> int:
+        """The number of angles D."""
+        return int(self.a.shape[-1])
+
+    @property
+    def order(self) -> int:
+        """The number of harmonics T."""
+        return int(self.b.shape[0]) + 1
+
+    @property
+    def edges(self) -> NDArray[np.int64]:
+        """Pairs (i, j), i < j, whose coupling is not zero; shape (edges, 2)."""
+        strength = np.triu(abs(self.P) + abs(self.Q), 1)
+        return np.argwhere(strength > 0)
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else f"NOT converged, gradient {self.gradient_norm:.2g}"
+        return (
+            f"TorusFit({self.method}, {self.dimension} angles, order {self.order}, {len(self.edges)} edges, "
+            f"{self.n_rows:,} rows, {state})"
+        )
