@@ -28,8 +28,8 @@ class Submodel:
     differences, sums : ndarray of bool, shape (D, D)
         Which P_dj and which Q_dj are free: symmetric with a false diagonal.
     directions : ndarray of shape (D,), optional
-        Of the sine model, κ·cos(φ - μ) + sin(φ - μ)ᵀG sin(φ - μ) with these μ: then a = κe^{iμ} with κ real and the couplings
-        of an edge are one real number, P_dj = G_dj e^{i(μ_d - μ_j)}, Q_dj = -G_dj e^{i(μ_d + μ_j)}.
+        Of the sine model, κ·cos(φ - μ) + sin(φ - μ)ᵀG sin(φ - μ) with these μ: then a = κe^{iμ} with κ real, and the
+        couplings of an edge are one real number, P_dj = G_dj e^{i(μ_d - μ_j)}, Q_dj = -G_dj e^{i(μ_d + μ_j)}.
     """
 
     order: int
