@@ -7,11 +7,16 @@ from pathlib import Path
 import numpy as np
 import pandas as pd
 
+from mgvm.datasets import load_protein_asp
+
 DATA = Path(__file__).parent / "data"
 
 
 def load(name):
-    """All training and validation rows of `protein_<name>.csv.gz`, in radians."""
+    """All training and validation rows of `protein_<name>.csv.gz`, in radians; those of ASP ship with the package."""
+    if name == "asp":
+        asp = load_protein_asp()
+        return asp.train, asp.valid
     table = pd.read_csv(DATA / f"protein_{name}.csv.gz")
     angles = np.deg2rad(table.filter(like="_deg").to_numpy())
     return angles[table["split"] == "train"], angles[table["split"] == "valid"]

@@ -1,7 +1,7 @@
 import numpy as np
 import pytest
 
-from mgvm.datasets import load_uber_pickups
+from mgvm.datasets import load_protein_asp, load_uber_pickups
 
 
 @pytest.fixture(scope="module")
@@ -51,3 +51,19 @@ def test_by_minute_adds_up(pickups):
 def test_arrays_cannot_be_changed(pickups):
     with pytest.raises(ValueError, match="read-only"):
         pickups.count[0] = 7
+
+
+def test_aspartate_has_its_rotamers_and_its_helix():
+    asp = load_protein_asp()
+    assert asp.angles.shape == (13_742, 3)
+    assert (len(asp.train), len(asp.valid)) == (11_129, 2_613)
+    assert asp.angles.min() >= -np.pi
+    assert asp.angles.max() < np.pi
+    degrees = np.rad2deg(asp.angles)
+    np.testing.assert_allclose(degrees, np.round(degrees, 2), atol=1e-12)
+    near = [np.mean(np.abs((degrees[:, 2] - centre + 180) % 360 - 180) < 60) for centre in (-60, 180, 60)]
+    np.testing.assert_allclose(near, [0.52, 0.31, 0.17], atol=0.01)
+    helix = (np.abs(degrees[:, 0] + 63) < 20) & (np.abs(degrees[:, 1] + 41) < 20)
+    assert 0.2 < helix.mean() < 0.5
+    with pytest.raises(ValueError, match="read-only"):
+        asp.angles[0, 0] = 0.0

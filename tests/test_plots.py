@@ -81,6 +81,59 @@ def test_options_reach_the_artists():
     assert plots.rose([1.0], polar(), label="data").get_label() == "data"
 
 
+class Product:
+    """Two independent cardioids."""
+
+    def logpdf(self, x):
+        first, second = Cardioid(3.0, 0.45), Cardioid(0.5, 0.3)
+        return np.log(first.pdf(x[:, 0])) + np.log(second.pdf(x[:, 1]))
+
+
+def test_regions_of_a_torus_density_hold_their_mass():
+    masses = (0.3, 0.6, 0.9)
+    regions = plots.torus_density(Product(), Figure().add_subplot(), masses=masses, points=200)
+    draws = np.random.default_rng(0).uniform(-np.pi, np.pi, (40_000, 2))
+    density = np.exp(Product().logpdf(draws))
+    for mass, level in zip(masses, regions.levels[2::-1], strict=True):
+        assert density[density >= level].sum() / density.sum() == pytest.approx(mass, abs=0.01)
+
+
+def test_torus_density_is_the_same_on_opposite_edges_and_speaks_degrees():
+    ax = Figure().add_subplot()
+    plots.torus_density(Product(), ax, unit="degrees")
+    assert ax.get_xlim() == pytest.approx((-180, 180))
+    assert ax.get_xticklabels()[0].get_text() == "−180°"
+    drawn = plots.torus_scatter([[3.5, -0.5], [3.5 - 2 * np.pi, -0.5 + 4 * np.pi]], Figure().add_subplot())
+    np.testing.assert_allclose(drawn.get_offsets()[0], drawn.get_offsets()[1], atol=1e-9)
+    assert drawn.get_offsets()[0, 0] == pytest.approx(np.rad2deg(3.5) - 360)
+
+
+def test_a_flat_torus_density_can_be_drawn():
+    from mgvm import MGvM
+
+    assert np.all(np.diff(plots.torus_density(MGvM([0.0, 0.0]), Figure().add_subplot()).levels) > 0)
+
+
+def test_bad_torus_input_is_named():
+    with pytest.raises(TypeError, match="polar"):
+        plots.torus_density(Product(), polar())
+    with pytest.raises(TypeError, match="logpdf or score_samples"):
+        plots.torus_density("law")
+    with pytest.raises(ValueError, match="single law of two angles"):
+        plots.torus_density(Cardioid3())
+    with pytest.raises(ValueError, match=r"shape \(N, 2\)"):
+        plots.torus_scatter(np.zeros((4, 3)))
+    with pytest.raises(ValueError, match="masses must lie strictly between 0 and 1"):
+        plots.torus_density(Product(), masses=[0.5, 90])
+
+
+class Cardioid3:
+    """A batch of three laws."""
+
+    def logpdf(self, x):
+        return np.zeros((len(x), 3))
+
+
 def test_bad_input_is_named():
     flat = Figure().add_subplot()
     with pytest.raises(TypeError, match="polar"):

@@ -9,5 +9,6 @@ Matplotlib is needed (``pip install "mgvm[plot]"``) and loads on the first call.
 from __future__ import annotations
 
 from mgvm.plots._polar import circular_density, dial, radius, rose
+from mgvm.plots._torus import torus_density, torus_scatter
 
-__all__ = ["circular_density", "dial", "radius", "rose"]
+__all__ = ["circular_density", "dial", "radius", "rose", "torus_density", "torus_scatter"]

@@ -1,8 +1,8 @@
-"""Finding matplotlib and polar axes, late and with clear errors."""
+"""Finding matplotlib and axes, late and with clear errors."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -11,6 +11,28 @@ if TYPE_CHECKING:
 
 def polar_axes(ax: Axes | None) -> PolarAxes:
     """The given axes if they are polar, new ones when None."""
+    pyplot, polar = _matplotlib()
+    if ax is None:
+        ax = pyplot.figure().add_subplot(projection="polar")
+    if not isinstance(ax, polar):
+        raise TypeError(
+            f"ax must be polar axes, got {type(ax).__name__}; make them with plt.subplot(projection='polar')"
+        )
+    return ax
+
+
+def flat_axes(ax: Axes | None) -> Axes:
+    """The given axes if they are not polar, new ones when None."""
+    pyplot, polar = _matplotlib()
+    if ax is None:
+        ax = pyplot.figure().add_subplot()
+    if isinstance(ax, polar):
+        raise TypeError("ax must be plain axes, got polar ones; make them with plt.subplot()")
+    return ax
+
+
+def _matplotlib() -> tuple[Any, Any]:
+    """``pyplot`` and the class of polar axes."""
     try:
         from matplotlib import pyplot
         from matplotlib.projections.polar import PolarAxes
@@ -18,10 +40,4 @@ def polar_axes(ax: Axes | None) -> PolarAxes:
         if (error.name or "").partition(".")[0] != "matplotlib":
             raise
         raise ImportError('mgvm.plots needs matplotlib, which is not installed: pip install "mgvm[plot]"') from None
-    if ax is None:
-        ax = pyplot.figure().add_subplot(projection="polar")
-    if not isinstance(ax, PolarAxes):
-        raise TypeError(
-            f"ax must be polar axes, got {type(ax).__name__}; make them with plt.subplot(projection='polar')"
-        )
-    return ax
+    return pyplot, PolarAxes

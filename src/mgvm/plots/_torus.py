@@ -1,0 +1,147 @@
+"""A density of two angles as a square whose opposite edges are the same line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mgvm import _validation
+from mgvm.plots._axes import flat_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.contour import QuadContourSet
+
+# One hue, so that lightness alone tells: darker is more probable, in colour, in grey and in print.
+_MAP = "Blues"
+_UNITS = {
+    "radians": (1.0, ["−π", "−π/2", "0", "π/2", "π"]),
+    "degrees": (180 / np.pi, ["−180°", "−90°", "0°", "90°", "180°"]),
+}
+
+
+def torus_density(
+    law: Any,
+    ax: Axes | None = None,
+    *,
+    masses: Sequence[float] = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999),
+    unit: str = "degrees",
+    points: int = 240,
+    **contour_options: Any,
+) -> QuadContourSet:
+    """Regions of highest density of a law of two angles: the smallest ones that hold given shares of its mass.
+
+    Parameters
+    ----------
+    law : law on the torus of two angles
+        Anything with ``logpdf`` (`MGvM`, `MultivariateWrappedNormal`) or ``score_samples`` (`TorusMixture`).
+    ax : axes, optional
+        Where to draw; new axes by default. The first angle runs to the right, the second upwards.
+    masses : sequence of float
+        Shares of the mass, each between 0 and 1.
+    unit : {"degrees", "radians"}
+        Of the axes.
+    points : int, default 240
+        Grid points along each angle.
+    **contour_options
+        Handed to ``Axes.contourf``: cmap, alpha and so on.
+
+    Returns
+    -------
+    matplotlib.contour.QuadContourSet
+        The filled regions.
+
+    Examples
+    --------
+    >>> from mgvm import MGvM
+    >>> from mgvm.plots import torus_density
+    >>> regions = torus_density(MGvM([2.0, 1.0], P=[[0.0, 1.5], [1.5, 0.0]]), masses=[0.5, 0.9])
+    >>> len(regions.levels)  # the two densities that bound the regions, and the highest of all
+    3
+    """
+    shares = np.sort(_validation.fraction(list(masses), "masses"))[::-1]
+    scale, labels = _UNITS[_validation.choice(unit, "unit", _UNITS)]
+    axis = np.linspace(-np.pi, np.pi, _validation.integer(points, "points", minimum=8) + 1)
+    density = _on_grid(law, axis[:-1])
+    levels = _thresholds(density, shares)
+    ax = flat_axes(ax)
+    options = {"cmap": _MAP, **contour_options}
+    closed = np.pad(density, ((0, 1), (0, 1)), mode="wrap")
+    regions = ax.contourf(axis * scale, axis * scale, closed.T, levels=levels, **options)
+    ax.contour(axis * scale, axis * scale, closed.T, levels=levels[:-1], colors="#0B3C5D", linewidths=0.5)
+    _dress(ax, scale, labels)
+    return regions
+
+
+def _on_grid(law: Any, axis: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Density at all pairs, the first angle along the first axis."""
+    pairs = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    evaluate = getattr(law, "score_samples", None) or getattr(law, "logpdf", None)
+    if evaluate is None:
+        raise TypeError(f"law must have logpdf or score_samples, {type(law).__name__} has neither")
+    values = np.asarray(evaluate(pairs))
+    if values.shape != (len(pairs),):
+        raise ValueError(
+            f"law must be a single law of two angles, its log density of {len(pairs)} points has shape {values.shape}"
+        )
+    return np.exp(values).reshape(axis.size, axis.size)
+
+
+def _thresholds(density: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Densities above which the given shares (falling) of the mass lie, then the highest of all."""
+    highest_first = np.sort(density, axis=None)[::-1]
+    held = np.cumsum(highest_first)
+    found = highest_first[np.searchsorted(held, shares * held[-1]).clip(max=held.size - 1)]
+    # A flat density has one threshold for all shares; contours want rising levels.
+    levels = np.unique(np.append(found, highest_first[0]))
+    return levels if levels.size > 1 else np.array([0.5, 1.0]) * levels[0]
+
+
+def _dress(ax: Axes, scale: float, labels: list[str]) -> None:
+    ticks = np.linspace(-np.pi, np.pi, len(labels)) * scale
+    ax.set_xticks(ticks, labels)
+    ax.set_yticks(ticks, labels)
+    ax.set_xlim(ticks[0], ticks[-1])
+    ax.set_ylim(ticks[0], ticks[-1])
+    ax.set_aspect("equal")
+
+
+def torus_scatter(angles: ArrayLike, ax: Axes | None = None, *, unit: str = "degrees", **scatter_options: Any) -> Any:
+    """Points of two angles on the square of `torus_density`.
+
+    Parameters
+    ----------
+    angles : array_like, shape (N, 2)
+        Radians, any real numbers.
+    ax : axes, optional
+        Where to draw; new axes by default.
+    unit : {"degrees", "radians"}
+        Of the axes.
+    **scatter_options
+        Handed to ``Axes.scatter``: s, color, alpha and so on.
+
+    Returns
+    -------
+    matplotlib.collections.PathCollection
+        The points.
+
+    Examples
+    --------
+    >>> from mgvm.datasets import load_protein_asp
+    >>> from mgvm.plots import torus_scatter
+    >>> drawn = torus_scatter(load_protein_asp().valid[:, :2], s=1)
+    >>> len(drawn.get_offsets())
+    2613
+    """
+    values = _validation.angle_data(angles, "angles")
+    if values.ndim != 2 or values.shape[1] != 2:
+        raise ValueError(f"angles must have shape (N, 2), got {values.shape}; choose two columns, angles[:, [0, 1]]")
+    scale, labels = _UNITS[_validation.choice(unit, "unit", _UNITS)]
+    ax = flat_axes(ax)
+    places = scale * (np.mod(values + np.pi, 2 * np.pi) - np.pi)
+    drawn = ax.scatter(*places.T, **{"s": 2.0, "color": "#B03A2E", "linewidths": 0.0, **scatter_options})
+    _dress(ax, scale, labels)
+    return drawn
