@@ -13,7 +13,9 @@ import pytest
 
 import mgvm
 from mgvm import cli
-from mgvm.experiments import _output, demo, time_of_day
+from mgvm.experiments import _experiment, _output, demo, time_of_day
+
+FIGURE, TABLE = "uber_time_of_day.png", "uber_time_of_day.csv"
 
 
 class Cardioid:
@@ -32,6 +34,7 @@ class Cardioid:
 
 @pytest.fixture
 def quick(monkeypatch):
+    monkeypatch.delitem(demo.EXPERIMENTS, "Ramachandran")
     monkeypatch.setattr(
         time_of_day, "laws", lambda: [("von Mises", 2, Cardioid.fit), ("GvM, order 2", 4, Cardioid.fit)]
     )
@@ -47,11 +50,11 @@ def test_demo_end_to_end(tmp_path):
     done = run("demo", "--out", "results", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - start < 60
-    figure, table = tmp_path / "results" / demo.FIGURE, tmp_path / "results" / demo.TABLE
-    assert sorted((tmp_path / "results").iterdir()) == sorted([figure, table])
-    assert f"wrote {os.path.join('results', demo.FIGURE)}" in done.stdout
-    assert f"wrote {os.path.join('results', demo.TABLE)}" in done.stdout
-    assert figure.read_bytes().startswith(b"\x89PNG")
+    for name in (FIGURE, TABLE, "ramachandran.png", "ramachandran.csv"):
+        assert f"wrote {os.path.join('results', name)}" in done.stdout
+    assert len(list((tmp_path / "results").iterdir())) == 4
+    table = tmp_path / "results" / TABLE
+    assert (tmp_path / "results" / FIGURE).read_bytes().startswith(b"\x89PNG")
 
     rows = list(csv.DictReader(line for line in table.read_text().splitlines() if not line.startswith("#")))
     assert len(rows) == 2 * 9
@@ -63,6 +66,10 @@ def test_demo_end_to_end(tmp_path):
         assert min(value[days, name] for name in ("von Mises", "wrapped normal", "projected normal")) > -np.log(
             2 * np.pi
         )
+    lines = (tmp_path / "results" / "ramachandran.csv").read_text().splitlines()
+    alone, single, mixture = csv.DictReader(line for line in lines if not line.startswith("#"))
+    assert float(alone["joint_held_out"]) < float(single["joint_held_out"]) < float(mixture["joint_held_out"])
+    assert float(mixture["chi1_given_phi_psi"]) > -0.1
 
 
 def test_table_is_aligned_and_marks_the_best(quick, tmp_path, capsys):
@@ -81,7 +88,7 @@ def test_demo_replaces_its_own_files(quick, tmp_path, capsys):
     assert "in place of" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", [demo.FIGURE, demo.TABLE])
+@pytest.mark.parametrize("name", [FIGURE, TABLE])
 @pytest.mark.parametrize("content", [b"", b"my own notes on the mgvm demo", b"\x89PNG\r\n\x1a\n of someone else"])
 def test_demo_refuses_to_replace_what_it_did_not_make(quick, tmp_path, capsys, name, content):
     (tmp_path / name).write_bytes(content)
@@ -94,24 +101,24 @@ def test_demo_refuses_to_replace_what_it_did_not_make(quick, tmp_path, capsys, n
 
 
 def test_refusal_comes_before_the_work(monkeypatch, tmp_path):
-    monkeypatch.setattr(demo, "fit_laws", lambda report: pytest.fail("fitted before looking"))
-    (tmp_path / demo.TABLE).write_text("mine")
+    monkeypatch.setattr(time_of_day, "fit_laws", lambda report: pytest.fail("fitted before looking"))
+    (tmp_path / TABLE).write_text("mine")
     assert cli.main(["demo", "--out", str(tmp_path)]) == 2
 
 
 def test_force_replaces_and_says_so(quick, tmp_path, capsys):
-    (tmp_path / demo.TABLE).write_text("mine")
+    (tmp_path / TABLE).write_text("mine")
     assert cli.main(["demo", "--force", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert f"wrote {tmp_path / demo.TABLE}, in place of a file that the demo had not made" in out
-    assert f"wrote {tmp_path / demo.FIGURE}\n" in out
+    assert f"wrote {tmp_path / TABLE}, in place of a file that the demo had not made" in out
+    assert f"wrote {tmp_path / FIGURE}\n" in out
 
 
 def test_out_must_be_a_folder(quick, tmp_path, capsys):
     (tmp_path / "file").write_text("mine")
     assert cli.main(["demo", "--out", str(tmp_path / "file" / "below")]) == 2
     assert "not a folder" in capsys.readouterr().err
-    (tmp_path / demo.FIGURE).mkdir()
+    (tmp_path / FIGURE).mkdir()
     assert cli.main(["demo", "--force", "--out", str(tmp_path)]) == 2
     assert "is a folder" in capsys.readouterr().err
 
@@ -126,10 +133,10 @@ def test_a_file_system_error_is_one_line(quick, tmp_path, capsys, monkeypatch):
 
 
 def test_interrupted_writing_leaves_nothing_behind(quick, tmp_path, capsys, monkeypatch):
-    def interrupt(fits):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(demo, "as_csv", interrupt)
+    monkeypatch.setattr(_experiment, "as_csv", interrupt)
     assert cli.main(["demo", "--out", str(tmp_path)]) == 130
     assert "stopped" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []
@@ -140,10 +147,10 @@ def test_ctrl_c_exits_with_130(tmp_path):
     code = """if True:
         import os, signal, sys
         from mgvm import cli
-        from mgvm.experiments import demo
+        from mgvm.experiments import time_of_day
         # A shell starts background jobs with Ctrl-C ignored, and the tests may run in one.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        demo.fit_laws = lambda report: os.kill(os.getpid(), signal.SIGINT)
+        time_of_day.fit_laws = lambda report: os.kill(os.getpid(), signal.SIGINT)
         sys.exit(cli.main(["demo", "--out", "results"]))
     """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -10,7 +10,7 @@ import os
 import sys
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Self
@@ -18,8 +18,7 @@ from typing import TYPE_CHECKING, Self
 import mgvm
 
 if TYPE_CHECKING:
-    from mgvm.experiments.demo import DemoResult
-    from mgvm.experiments.time_of_day import Fit
+    from mgvm.experiments._experiment import Outcome
 
 # As in mgvm.experiments.reproduce, which is too heavy to import for a help text.
 _EXPERIMENTS = ("figure1", "gibbs-vs-vi")
@@ -65,9 +64,10 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(title="commands", dest="command", metavar="command")
     demo = commands.add_parser(
         "demo",
-        help="fit the circle laws to 564,516 Uber pick-ups; print a table, write a figure",
+        help="fit laws to 564,516 times of day and to the angles of 13,742 residues; print tables, write figures",
         description="Fit von Mises, wrapped normal, projected normal and GvM of order 1 to 6 to the time of day of "
-        "564,516 Uber pick-ups, weekdays and weekends apart. Prints a table; writes it as CSV, and a figure as PNG.",
+        "564,516 Uber pick-ups, weekdays and weekends apart; learn the density of the angles phi, psi and chi1 of "
+        "aspartate in proteins. Prints tables; writes them as CSV, and figures as PNG.",
     )
     demo.add_argument(
         "--out", type=Path, default=Path("mgvm-demo"), metavar="DIR", help="where to write (default: mgvm-demo)"
@@ -134,71 +134,37 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _demo(folder: Path, force: bool) -> int:
-    import matplotlib  # noqa: F401  missing extras are better found before the work than after it
-
     from mgvm.experiments import demo
-    from mgvm.experiments._output import RefusedError
 
-    try:
-        with _Progress("a first run also compiles the numerics") as progress:
-            result = demo.run(folder, force=force, report=progress)
-    except RefusedError as error:
-        print(f"mgvm demo: {error}", file=sys.stderr)
-        return 2
-    _print_result(result)
-    return 0
-
-
-def _print_result(result: DemoResult) -> None:
-    for group in dict.fromkeys(fit.group for fit in result.fits):
-        print(_table([fit for fit in result.fits if fit.group == group]), end="\n\n")
-    print("* best of its column. Log-likelihood in nats, density per radian; the uniform law has -1.837877.")
-    _print_written(result.written, result.replaced, "the demo")
+    return _run(lambda progress: demo.run(folder, force=force, report=progress), "demo", "the demo")
 
 
 def _reproduce(experiment: str, folder: Path, force: bool) -> int:
-    import matplotlib  # noqa: F401  missing extras are better found before the work than after it
-
     from mgvm.experiments import reproduce
-    from mgvm.experiments._output import RefusedError
 
     names = _EXPERIMENTS if experiment == "all" else (experiment,)
+    return _run(
+        lambda progress: reproduce.run(names, folder, force=force, report=progress), "reproduce", "this command"
+    )
+
+
+def _run(work: Callable[[_Progress], Outcome], command: str, maker: str) -> int:
+    """Do the work, print what it found and where it was written."""
+    import matplotlib  # noqa: F401  missing extras are better found before the work than after it
+
+    from mgvm.experiments._output import RefusedError
+
     try:
         with _Progress("a first run also compiles the numerics") as progress:
-            result = reproduce.run(names, folder, force=force, report=progress)
+            result = work(progress)
     except RefusedError as error:
-        print(f"mgvm reproduce: {error}", file=sys.stderr)
+        print(f"mgvm {command}: {error}", file=sys.stderr)
         return 2
     for text in result.texts:
         print(text, end="\n\n")
-    _print_written(result.written, result.replaced, "this command")
+    for path in result.written:
+        print(f"wrote {path}" + (f", in place of a file that {maker} had not made" if path in result.replaced else ""))
     return 0
-
-
-def _print_written(written: list[Path], replaced: list[Path], maker: str) -> None:
-    for path in written:
-        print(f"wrote {path}" + (f", in place of a file that {maker} had not made" if path in replaced else ""))
-
-
-def _table(fits: list[Fit]) -> str:
-    """The fits to one group of days as aligned text, the best of each column marked with a star."""
-    top, aic, bic = max(f.per_ride for f in fits), min(f.aic for f in fits), min(f.bic for f in fits)
-    lines = [
-        f"{fits[0].group.capitalize()}, {fits[0].n_rides:,} rides",
-        f"  {'law':<18}{'parameters':>10}{'log-lik. per ride':>20}{'AIC':>15}{'BIC':>15}",
-    ]
-    lines += [
-        f"  {fit.name:<18}{fit.n_parameters:>10}"
-        f"{fit.per_ride:>18.6f}{_star(fit.per_ride == top)}"
-        f"{fit.aic:>13,.1f}{_star(fit.aic == aic)}"
-        f"{fit.bic:>13,.1f}{_star(fit.bic == bic)}".rstrip()
-        for fit in fits
-    ]
-    return "\n".join(lines)
-
-
-def _star(best: bool) -> str:
-    return " *" if best else "  "
 
 
 if __name__ == "__main__":

@@ -8,8 +8,8 @@ from functools import partial
 import pytest
 
 from mgvm import cli
-from mgvm.experiments import _output, figure1, gibbs_versus_mean_field, reproduce
-from mgvm.experiments.reproduce import Experiment
+from mgvm.experiments import _experiment, _output, figure1, gibbs_versus_mean_field, reproduce
+from mgvm.experiments._experiment import Experiment
 
 FIGURE1 = ("figure1.png", "figure1.csv", "figure1_spreads.csv")
 RACE = (
@@ -128,10 +128,10 @@ def test_force_replaces_and_says_so(quick, tmp_path, capsys):
 
 
 def test_interrupted_work_leaves_nothing_behind(quick, tmp_path, capsys, monkeypatch):
-    def interrupt(table):
+    def interrupt(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(reproduce, "as_csv", interrupt)
+    monkeypatch.setattr(_experiment, "as_csv", interrupt)
     assert cli.main(["reproduce", "all", "--out", str(tmp_path)]) == 130
     assert "stopped" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == []

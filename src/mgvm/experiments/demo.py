@@ -1,63 +1,67 @@
-"""The demo: fit, draw, and write a figure and a table."""
+"""The demo: what the library does with people's data, a figure and a table for each job."""
 
 from __future__ import annotations
 
-import csv
-import io
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from pathlib import Path
+from typing import Any
 
-import mgvm
-from mgvm.experiments import _output
-from mgvm.experiments.time_of_day import Fit, Report, fit_laws, silent
-
-FIGURE = "uber_time_of_day.png"
-TABLE = "uber_time_of_day.csv"
+from mgvm.experiments import _demo_text, _experiment, time_of_day
+from mgvm.experiments._experiment import Experiment, Outcome, Report, Table, silent
+from mgvm.experiments._output import MARK
 
 
-@dataclass(frozen=True)
-class DemoResult:
-    """What the demo found and what it wrote."""
+def _time_of_day() -> Experiment:
+    from mgvm.experiments import _time_of_day_figure
 
-    fits: list[Fit]
-    written: list[Path]
-    replaced: list[Path]
-
-
-def as_csv(fits: list[Fit]) -> bytes:
-    """The table as CSV under one comment line, which also marks the file as ours."""
-    text = io.StringIO(newline="")
-    text.write(
-        f"# {_output.MARK}, mgvm {mgvm.__version__}: maximum-likelihood fits to the time of day of Uber pick-ups\n"
+    return Experiment(
+        "uber_time_of_day.png",
+        ("uber_time_of_day.csv",),
+        lambda report: time_of_day.fit_laws(report),
+        _time_of_day_figure.draw,
+        _demo_text.time_of_day,
+        _time_of_day_table,
     )
-    rows = csv.writer(text, lineterminator="\n")
-    rows.writerow(["days", "law", "parameters", "rides", "log_likelihood_per_ride", "aic", "bic"])
-    for fit in fits:
-        scores = (f"{fit.per_ride:.9f}", f"{fit.aic:.3f}", f"{fit.bic:.3f}")
-        rows.writerow([fit.group, fit.name, fit.n_parameters, fit.n_rides, *scores])
-    return text.getvalue().encode()
 
 
-def run(folder: Path, *, force: bool = False, report: Report = silent) -> DemoResult:
-    """Fit, draw, and write figure and table into `folder`.
+def _time_of_day_table(fits: list[time_of_day.Fit]) -> Sequence[Table]:
+    rows: list[Sequence[Any]] = [
+        (fit.group, fit.name, fit.n_parameters, fit.n_rides, f"{fit.per_ride:.9f}", f"{fit.aic:.3f}", f"{fit.bic:.3f}")
+        for fit in fits
+    ]
+    names = ("days", "law", "parameters", "rides", "log_likelihood_per_ride", "aic", "bic")
+    return [("maximum-likelihood fits to the time of day of Uber pick-ups", names, rows)]
 
-    Raises
-    ------
-    RefusedError
-        Before any work, when a file in the way was not made by the demo and `force` is false.
-    """
-    from mgvm.experiments import _demo_figure
 
-    _output.check(folder, (FIGURE, TABLE), force=force)
-    fits = fit_laws(report)
-    report("drawing the figure")
-    figure = _demo_figure.draw(fits)
-    replaced = _output.check(folder, (FIGURE, TABLE), force=force)
-    written = _output.write(
-        folder,
-        {
-            FIGURE: lambda file: _demo_figure.save(figure, file),
-            TABLE: lambda file: file.write(as_csv(fits)),
-        },
+def _ramachandran() -> Experiment:
+    from mgvm.experiments import _ramachandran_figure, ramachandran
+
+    return Experiment(
+        "ramachandran.png",
+        ("ramachandran.csv",),
+        lambda report: ramachandran.compute(report),
+        _ramachandran_figure.draw,
+        _demo_text.ramachandran,
+        lambda result: [
+            (
+                "mean log density of held-out aspartates, and of chi1 given phi and psi",
+                ("law", "parameters", "joint_held_out", "standard_error", "chi1_given_phi_psi", "chi1_standard_error"),
+                [
+                    (s.name, s.n_parameters, *(f"{value:.6f}" for value in (*s.joint, *s.conditional)))
+                    for s in result.scores
+                ],
+            )
+        ],
     )
-    return DemoResult(fits, written, replaced)
+
+
+EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
+    "time of day": _time_of_day,
+    "Ramachandran": _ramachandran,
+}
+
+
+def run(folder: Path, *, force: bool = False, report: Report = silent) -> Outcome:
+    """Do every part of the demo and write figures and tables into `folder`; see `_experiment.run`."""
+    experiments = {name: make() for name, make in EXPERIMENTS.items()}
+    return _experiment.run(experiments, folder, mark=MARK, force=force, report=report)

@@ -16,8 +16,8 @@ from scipy.optimize import minimize
 from mgvm import MGvM, MultivariateWrappedNormal
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
+from mgvm.experiments._experiment import Report, silent
 from mgvm.experiments._torus_grid import TorusGrid, kl_divergence
-from mgvm.experiments.time_of_day import Report, silent
 from mgvm.torus._wrapped_normal_fit import maximum_likelihood
 
 NODES = 128

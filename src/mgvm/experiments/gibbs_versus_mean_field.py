@@ -19,8 +19,8 @@ import numpy as np
 
 from mgvm import MGvM
 from mgvm._validation import FloatArray
+from mgvm.experiments._experiment import Report, silent
 from mgvm.experiments._torus_grid import kl_divergence
-from mgvm.experiments.time_of_day import Report, silent
 from mgvm.inference import ConvergenceWarning, expectation_propagation, gibbs, mean_field
 
 COUPLINGS = (0.5, 1.0, 2.0, 4.0)

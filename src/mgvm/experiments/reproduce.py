@@ -2,46 +2,13 @@
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
-import mgvm
-from mgvm.experiments import _output, _reproduce_text
+from mgvm.experiments import _experiment, _reproduce_text
+from mgvm.experiments._experiment import Experiment, Outcome, Report, silent
 from mgvm.experiments._output import REPRODUCE_MARK
-from mgvm.experiments.time_of_day import Report, silent
-
-Table = tuple[str, Sequence[str], Iterable[Sequence[Any]]]  # what it is, its columns, its rows
-
-
-@dataclass(frozen=True)
-class Experiment:
-    """One experiment: how it is computed, drawn, told and tabulated, and the files it writes."""
-
-    figure: str
-    tables: tuple[str, ...]
-    compute: Callable[[Report], Any]
-    draw: Callable[[Any], Any]
-    text: Callable[[Any], str]
-    rows: Callable[[Any], Sequence[Table]]
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        """Names of all files."""
-        return (self.figure, *self.tables)
-
-
-@dataclass(frozen=True)
-class Reproduction:
-    """What was found, in words, and what was written."""
-
-    texts: list[str]
-    written: list[Path]
-    replaced: list[Path]
 
 
 def _figure1() -> Experiment:
@@ -97,43 +64,7 @@ def _columns(records: Sequence[Any]) -> tuple[Sequence[str], list[Sequence[Any]]
     return names, [[f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows]
 
 
-def as_csv(table: Table) -> bytes:
-    """A table as CSV under one comment line, which also marks the file as ours."""
-    subject, names, rows = table
-    text = io.StringIO(newline="")
-    text.write(f"# {REPRODUCE_MARK}, mgvm {mgvm.__version__}: {subject}\n")
-    writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(names)
-    writer.writerows(rows)
-    return text.getvalue().encode()
-
-
-def _save(figure: Any, file: BinaryIO) -> None:
-    figure.savefig(file, format="png", metadata={"Software": REPRODUCE_MARK})
-
-
-def _write(content: bytes, file: BinaryIO) -> None:
-    file.write(content)
-
-
-def run(names: Sequence[str], folder: Path, *, force: bool = False, report: Report = silent) -> Reproduction:
-    """Do the named experiments and write their figures and tables into `folder`.
-
-    Raises
-    ------
-    RefusedError
-        Before any work, when a file in the way was not made by this function and `force` is false.
-    """
-    experiments = [EXPERIMENTS[name]() for name in names]
-    files = [file for experiment in experiments for file in experiment.files]
-    _output.check(folder, files, force=force, mark=REPRODUCE_MARK)
-    texts, writers = [], {}
-    for name, experiment in zip(names, experiments, strict=True):
-        result = experiment.compute(lambda step, name=name: report(f"{name}: {step}"))  # type: ignore[misc]
-        report(f"{name}: drawing the figure")
-        texts.append(experiment.text(result))
-        writers[experiment.figure] = partial(_save, experiment.draw(result))
-        for file, table in zip(experiment.tables, experiment.rows(result), strict=True):
-            writers[file] = partial(_write, as_csv(table))
-    replaced = _output.check(folder, files, force=force, mark=REPRODUCE_MARK)
-    return Reproduction(texts, _output.write(folder, writers), replaced)
+def run(names: Sequence[str], folder: Path, *, force: bool = False, report: Report = silent) -> Outcome:
+    """Do the named experiments and write their figures and tables into `folder`; see `_experiment.run`."""
+    experiments = {name: EXPERIMENTS[name]() for name in names}
+    return _experiment.run(experiments, folder, mark=REPRODUCE_MARK, force=force, report=report)

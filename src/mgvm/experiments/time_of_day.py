@@ -15,15 +15,11 @@ import numpy as np
 
 import mgvm
 from mgvm import datasets
+from mgvm.experiments._experiment import Report, silent
 
 GROUPS = ("weekdays", "weekends")
 
-Report = Callable[[str], object]
 Fitter = Callable[..., Any]
-
-
-def silent(_: str) -> None:
-    """Report nothing."""
 
 
 @dataclass(frozen=True)

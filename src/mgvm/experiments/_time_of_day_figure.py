@@ -1,13 +1,12 @@
-"""The demo's figure: rose histograms of the time of day with the fitted densities, weekdays beside weekends."""
+"""The demo's figure of the time of day: rose histograms with the fitted densities, weekdays beside weekends."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mgvm import datasets, plots
-from mgvm.experiments._output import MARK
 from mgvm.experiments.time_of_day import GROUPS, Fit, best
 
 if TYPE_CHECKING:
@@ -32,7 +31,7 @@ _EMPTY_DIRECTION = 60.0
 
 
 def draw(fits: list[Fit]) -> Figure:
-    """The figure of the demo."""
+    """The figure."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(10.5, 6.4), dpi=150)
@@ -53,11 +52,6 @@ def draw(fits: list[Fit]) -> Figure:
         legend.values(), legend.keys(), loc="lower center", ncols=3, frameon=False, fontsize=10, handlelength=3.2
     )
     return figure
-
-
-def save(figure: Figure, file: BinaryIO) -> None:
-    """Write the figure as PNG, with the mark that makes it ours."""
-    figure.savefig(file, format="png", metadata={"Software": MARK})
 
 
 def _draw_laws(ax: PolarAxes, fits: list[Fit], winner: Fit) -> None:

@@ -1,0 +1,90 @@
+"""An experiment: how it is computed, drawn, told and tabulated; and running several into one folder."""
+
+from __future__ import annotations
+
+import csv
+import io
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import Any, BinaryIO
+
+import mgvm
+from mgvm.experiments import _output
+
+Report = Callable[[str], object]
+Table = tuple[str, Sequence[str], Iterable[Sequence[Any]]]  # what it is, its columns, its rows
+
+
+def silent(_: str) -> None:
+    """Report nothing."""
+
+
+@dataclass(frozen=True)
+class Experiment:
+    """One experiment and the files it writes."""
+
+    figure: str
+    tables: tuple[str, ...]
+    compute: Callable[[Report], Any]
+    draw: Callable[[Any], Any]
+    text: Callable[[Any], str]
+    rows: Callable[[Any], Sequence[Table]]
+
+    @property
+    def files(self) -> tuple[str, ...]:
+        """Names of all files."""
+        return (self.figure, *self.tables)
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What was found, in words, and what was written."""
+
+    texts: list[str]
+    written: list[Path]
+    replaced: list[Path]
+
+
+def run(
+    experiments: Mapping[str, Experiment], folder: Path, *, mark: str, force: bool = False, report: Report = silent
+) -> Outcome:
+    """Do the experiments and write their figures and tables into `folder`, all of them or none.
+
+    Raises
+    ------
+    RefusedError
+        Before any work, when a file in the way does not carry `mark` and `force` is false.
+    """
+    files = [file for experiment in experiments.values() for file in experiment.files]
+    _output.check(folder, files, force=force, mark=mark)
+    texts, writers = [], {}
+    for name, experiment in experiments.items():
+        result = experiment.compute(lambda step, name=name: report(f"{name}: {step}"))  # type: ignore[misc]
+        report(f"{name}: drawing the figure")
+        texts.append(experiment.text(result))
+        writers[experiment.figure] = partial(_save, experiment.draw(result), mark)
+        for file, table in zip(experiment.tables, experiment.rows(result), strict=True):
+            writers[file] = partial(_write, as_csv(table, mark))
+    replaced = _output.check(folder, files, force=force, mark=mark)
+    return Outcome(texts, _output.write(folder, writers), replaced)
+
+
+def as_csv(table: Table, mark: str) -> bytes:
+    """A table as CSV under one comment line, which also marks the file as ours."""
+    subject, names, rows = table
+    text = io.StringIO(newline="")
+    text.write(f"# {mark}, mgvm {mgvm.__version__}: {subject}\n")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(names)
+    writer.writerows(rows)
+    return text.getvalue().encode()
+
+
+def _save(figure: Any, mark: str, file: BinaryIO) -> None:
+    figure.savefig(file, format="png", metadata={"Software": mark})
+
+
+def _write(content: bytes, file: BinaryIO) -> None:
+    file.write(content)

@@ -1,0 +1,79 @@
+"""The demo's torus figure: a Ramachandran density, and what it says of the side chain at two places."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mgvm import datasets, plots
+from mgvm._validation import FloatArray
+from mgvm.experiments import ramachandran
+from mgvm.experiments.ramachandran import Ramachandran
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+    from matplotlib.projections.polar import PolarAxes
+
+_MASSES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
+_MARKERS = {"α helix": "o", "β sheet": "s"}
+_CURVE = "#0B3C5D"
+_POINTS = "#B03A2E"
+
+
+class _Backbone:
+    """The mixture's law of phi and psi alone, by leaving chi1 missing."""
+
+    def __init__(self, mixture: Any) -> None:
+        self._mixture = mixture
+
+    def score_samples(self, x: FloatArray) -> FloatArray:
+        """Log density of the first two angles."""
+        return np.asarray(self._mixture.score_samples(np.column_stack([x, np.full(len(x), np.nan)])))
+
+
+def draw(result: Ramachandran) -> Figure:
+    """The figure: the square of phi and psi, then a dial of chi1 for each place."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(11.5, 5.9), dpi=130)
+    square = figure.add_axes((0.065, 0.115, 0.44, 0.74))
+    _draw_square(square, result)
+    asp = datasets.load_protein_asp()
+    for left, place in zip((0.53, 0.775), ramachandran.PLACES, strict=True):
+        ax = figure.add_axes((left, 0.22, 0.2, 0.5), projection="polar")
+        _draw_dial(ax, result, place, asp.angles)  # type: ignore[arg-type]
+    figure.suptitle("Aspartate: its backbone, and its side chain given the backbone", fontsize=15, fontweight="bold")
+    figure.text(
+        0.763, 0.09, "χ₁ near the place: rows within 15° (grey, area true)\nand the mixture's conditional (curve)",
+        ha="center", va="center", fontsize=10,
+    )  # fmt: skip
+    return figure
+
+
+def _draw_square(ax: Axes, result: Ramachandran) -> None:
+    asp = datasets.load_protein_asp()
+    regions = plots.torus_density(_Backbone(result.mixture), ax, masses=_MASSES)
+    plots.torus_scatter(asp.valid[:, :2], ax, s=1.6, color=_POINTS, alpha=0.55)
+    for place, centre in ramachandran.PLACES.items():
+        ax.plot(*centre, marker=_MARKERS[place], ms=9, mfc="white", mec="black", mew=1.4)
+        ax.annotate(place, centre, (10, 8), textcoords="offset points", fontsize=11, fontweight="bold")
+    ax.set_xlabel("φ", fontsize=12, labelpad=1)
+    ax.set_ylabel("ψ", fontsize=12, labelpad=-6)
+    held = ", ".join(f"{mass:.1%}".replace(".0%", "%") for mass in _MASSES)
+    ax.set_title(f"smallest regions with {held}\nof the mass; dots: {len(asp.valid):,} held-out residues", fontsize=10)
+    del regions
+
+
+def _draw_dial(ax: PolarAxes, result: Ramachandran, place: str, rows: FloatArray) -> None:
+    chi = ramachandran.near(place, rows)[:, 2]
+    plots.rose(chi, ax, bins=72)
+    plots.circular_density(ramachandran.chi_law(result.mixture, place), ax, color=_CURVE)
+    ax.set_theta_zero_location("N")
+    ax.set_theta_direction(-1)
+    ticks = np.arange(-120, 181, 60)
+    ax.set_xticks(np.deg2rad(ticks), [f"{tick}°".replace("-", "−") for tick in ticks], fontsize=9)
+    ax.set_yticks([])
+    ax.set_title(f"χ₁ at the {place}\n({chi.size:,} residues near by)", fontsize=11, pad=12)
+    ax.spines["polar"].set_visible(False)
