@@ -64,7 +64,7 @@ class Family(Protocol):
         """One draw (D,) from component labels[i] for every i; shape (n, D), angles in [-π, π)."""
 
     def log_marginal(self, parameters: Any, x: FloatArray) -> FloatArray:
-        """Log densities (N, K) of the observed angles of each row; NaN marks the missing ones, which are integrated out.
+        """Log densities (N, K) of the observed angles of each row, the missing ones (NaN) integrated out.
 
         A row without any observed angle has log density 0.
         """

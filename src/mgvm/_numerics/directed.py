@@ -1,0 +1,94 @@
+"""Sums over pairs of row and component for directed GvM laws, one angle at a time.
+
+Angle d of component k is a GvM of order 2 given the features f = (1, cos φ₁, sin φ₁, …) of the angles before it:
+η₁ = B f with B real (2, p), and η₂ free. Its parameters are packed as (B₁, B₂, η₂) in a vector of 2p + 2.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from mgvm._numerics.compiler import entry
+
+
+@entry(fastmath={"contract", "reassoc"})
+def natural_parameters(
+    features: np.ndarray, rows: np.ndarray, owners: np.ndarray, packed: np.ndarray, size: int, eta: np.ndarray
+) -> None:
+    """Write η (pairs, 2) of one angle from packed parameters (K, 2 size + 2); `size` features count."""
+    for i in range(rows.size):
+        row, k = rows[i], owners[i]
+        real, imaginary = 0.0, 0.0
+        for j in range(size):
+            real += packed[k, j] * features[row, j]
+            imaginary += packed[k, size + j] * features[row, j]
+        eta[i, 0] = complex(real, imaginary)
+        eta[i, 1] = complex(packed[k, 2 * size], packed[k, 2 * size + 1])
+
+
+@entry(fastmath={"contract"})
+def log_densities(points: np.ndarray, rows: np.ndarray, eta: np.ndarray, facts: np.ndarray, out: np.ndarray) -> None:
+    """Add log p of one angle to `out` (pairs,); points (N, 4) are cos φ, sin φ, cos 2φ, sin 2φ."""
+    for i in range(rows.size):
+        row, first, second = rows[i], eta[i, 0], eta[i, 1]
+        out[i] += (
+            first.real * points[row, 0]
+            + first.imag * points[row, 1]
+            + second.real * points[row, 2]
+            + second.imag * points[row, 3]
+            - facts[i, 0]
+        )
+
+
+@entry(fastmath={"contract"})
+def slopes_and_curvatures(
+    features: np.ndarray, points: np.ndarray, pairs: tuple, moments: np.ndarray, slope: np.ndarray, curvature: np.ndarray
+) -> None:
+    """Add up gradients (K, m) and negative Hessians (K, m, m) of Σ w log p of one angle; upper blocks and triangles.
+
+    Each pair adds w Cov(t) ⊗ ff', t = (cos φ, sin φ, cos 2φ, sin 2φ), where f is 1 for the second harmonic.
+    """
+    rows, owners, weights = pairs
+    size = (slope.shape[1] - 2) // 2
+    last = 2 * size
+    for i in range(rows.size):
+        row, k, w = rows[i], owners[i], weights[i]
+        c1, s1, c2, s2 = moments[i, 0].real, moments[i, 0].imag, moments[i, 1].real, moments[i, 1].imag
+        c3, s3, c4, s4 = moments[i, 2].real, moments[i, 2].imag, moments[i, 3].real, moments[i, 3].imag
+        r0, r1 = w * (points[row, 0] - c1), w * (points[row, 1] - s1)
+        v00, v01, v11 = w * (0.5 + 0.5 * c2 - c1 * c1), w * (0.5 * s2 - c1 * s1), w * (0.5 - 0.5 * c2 - s1 * s1)
+        v02, v03 = w * (0.5 * (c1 + c3) - c1 * c2), w * (0.5 * (s1 + s3) - c1 * s2)
+        v12, v13 = w * (0.5 * (s3 - s1) - s1 * c2), w * (0.5 * (c1 - c3) - s1 * s2)
+        slope[k, last] += w * (points[row, 2] - c2)
+        slope[k, last + 1] += w * (points[row, 3] - s2)
+        curvature[k, last, last] += w * (0.5 + 0.5 * c4 - c2 * c2)
+        curvature[k, last, last + 1] += w * (0.5 * s4 - c2 * s2)
+        curvature[k, last + 1, last + 1] += w * (0.5 - 0.5 * c4 - s2 * s2)
+        for j in range(size):
+            f = features[row, j]
+            slope[k, j] += r0 * f
+            slope[k, size + j] += r1 * f
+            curvature[k, j, last] += v02 * f
+            curvature[k, j, last + 1] += v03 * f
+            curvature[k, size + j, last] += v12 * f
+            curvature[k, size + j, last + 1] += v13 * f
+            a, b, c = v00 * f, v01 * f, v11 * f
+            for l in range(j + 1):
+                g = features[row, l]
+                curvature[k, l, j] += a * g
+                curvature[k, l, size + j] += b * g
+                curvature[k, size + l, size + j] += c * g
+
+
+@entry()
+def complete(curvature: np.ndarray) -> None:
+    """Fill in what symmetry says, in place."""
+    components, length, _ = curvature.shape
+    size = (length - 2) // 2
+    for k in range(components):
+        for j in range(size):
+            for l in range(j + 1):  # the mixed block is symmetric by itself: it is a multiple of ff' pair by pair
+                curvature[k, j, size + l] = curvature[k, l, size + j]
+        for j in range(length):
+            for l in range(j):
+                curvature[k, j, l] = curvature[k, l, j]

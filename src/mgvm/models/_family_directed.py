@@ -1,0 +1,282 @@
+"""Directed GvM components: each angle is a GvM given the angles before it.
+
+    p(φ) = Π_d GvM(φ_d; η₁ = a_d + Σ_{j<d} C_dj x_j, η₂ = b_d),   x_j = (cos φ_j, sin φ_j), C_dj any real 2 x 2 block.
+
+The normaliser of every factor is exact at any number of angles, its log-likelihood is concave, and draws are ancestral.
+Without couplings this is a product of GvM, without second harmonics as well one of von Mises laws.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mgvm._numerics.directed import complete, log_densities, natural_parameters, slopes_and_curvatures
+from mgvm._numerics.gvm import gvm_sample
+from mgvm._numerics.gvm_order_two import order_two_moments
+from mgvm._validation import FloatArray
+from mgvm._wrapping import wrap
+from mgvm.models._family import NEGLIGIBLE, BoolArray, IntArray, count
+
+_CHUNK = 200_000  # pairs of row and component at a time: some 30 MB
+_LARGEST = 1e7  # of a natural parameter
+_HALVINGS = 12
+_FIRST_STEPS = 4
+
+
+class DirectedParameters(NamedTuple):
+    """Of K components and D angles in the family's order.
+
+    packed (K, D, M): of angle d the first 2p + 2 numbers count, rows of the real matrix B (2, p) and η₂; p = 1 + 2d.
+    slope (K, D, M) and metric (K, D, M, M): the log prior is slope·θ - θ' metric θ / 2.
+    """
+
+    packed: FloatArray
+    slope: FloatArray
+    metric: FloatArray
+
+
+class Pairs(NamedTuple):
+    """Pairs of row and component that count, those of a component together."""
+
+    rows: IntArray
+    owners: IntArray
+    weights: FloatArray
+
+
+@dataclass(frozen=True)
+class DirectedFamily:
+    """K directed GvM laws.
+
+    Parameters
+    ----------
+    order : tuple of int
+        The angles from first to last.
+    coupled, second : bool
+        Whether angles depend on those before, and whether there are second harmonics.
+    ridge : float
+        The log prior of a coupling is -ridge |C|²/2: it silences what a narrow component cannot tell anyway.
+    pseudo_count : float
+        Rows' worth of independence: couplings shrink by n/(n + pseudo_count) in the metric of their Fisher information.
+    jitter : float
+        A component sees one row more, off by this angle: no concentration exceeds n/jitter².
+    """
+
+    order: tuple[int, ...]
+    coupled: bool = True
+    second: bool = True
+    ridge: float = 1e-3
+    pseudo_count: float = 0.0
+    jitter: float = 0.05
+
+    @property
+    def name(self) -> str:
+        """The word for `component=`."""
+        return "directed" if self.coupled else "von_mises"
+
+    def n_parameters(self, dimension: int) -> int:
+        """2 numbers of a_d and η₂ each, and 4 of every C_dj."""
+        return (4 if self.second else 2) * dimension + (2 * dimension * (dimension - 1) if self.coupled else 0)
+
+    def _size(self, angle: int) -> int:
+        return 1 + 2 * angle if self.coupled else 1
+
+    def _free(self, angle: int) -> int:
+        return 2 * self._size(angle) + (2 if self.second else 0)
+
+    def start(self, x: FloatArray, weights: FloatArray) -> DirectedParameters:
+        """Independent angles by their moments, then Newton steps."""
+        dimension, components = x.shape[1], weights.shape[1]
+        longest = 2 * self._size(dimension - 1) + 2
+        packed = np.zeros((components, dimension, longest))
+        total = weights.sum(axis=0)
+        for angle, column in enumerate(self.order):
+            size = self._size(angle)
+            z = weights.T @ np.exp(1j * x[:, column]) / total
+            length = np.minimum(np.abs(z), 1.0)
+            # 1/κ = 2 (1 - |m|) when narrow; a little less concentrated is a safer start than a little more.
+            field = z / np.maximum(1e-4, (1.0 - length) * (1.0 + length) + self.jitter**2)
+            packed[:, angle, 0], packed[:, angle, size] = field.real, field.imag
+        empty = DirectedParameters(
+            packed, np.zeros((components, dimension, longest)), np.zeros((components, dimension, longest, longest))
+        )
+        parameters = self.renewed(empty, x, weights)
+        for _ in range(_FIRST_STEPS):
+            parameters = self.update(parameters, x, weights)
+        return self.renewed(parameters, x, weights)
+
+    def log_density(self, parameters: DirectedParameters, x: FloatArray, near: BoolArray | None = None) -> FloatArray:
+        """Normalised log densities (N, K), -inf where `near` is False."""
+        components = count(parameters)
+        shape = (components, x.shape[0])
+        if near is None:
+            flat = np.arange(shape[0] * shape[1])
+        else:
+            flat = np.flatnonzero(np.ascontiguousarray(near.T))
+        out = np.full(shape[0] * shape[1], -np.inf)
+        features, points = self._features(x)
+        for begin in range(0, flat.size, _CHUNK):
+            part = flat[begin : begin + _CHUNK]
+            owners, rows = np.divmod(part, shape[1])
+            sums = np.zeros(part.size)
+            for angle in range(x.shape[1]):
+                eta = self._eta(parameters.packed, angle, features, Pairs(rows, owners, sums))
+                facts, _, _ = order_two_moments(eta)
+                log_densities(points[angle], rows, eta, facts, sums)
+            out[part] = sums
+        return out.reshape(shape).T
+
+    def update(self, parameters: DirectedParameters, x: FloatArray, weights: FloatArray) -> DirectedParameters:
+        """A Newton step of every angle of every component, halved until nothing falls."""
+        pairs = _pairs(weights)
+        features, points = self._features(x)
+        packed = parameters.packed.copy()
+        for angle in range(x.shape[1]):
+            slope, metric = self._prior(parameters, angle)
+            old = self._block(packed, angle)
+            value, gradient, curvature = self._derivatives(old, features, points[angle], pairs)
+            value += _log_prior(old, slope, metric)
+            gradient += slope - np.einsum("kij,kj->ki", metric, old)
+            step = self._newton(angle, gradient, curvature + metric)
+            moving = np.ones(value.size, dtype=bool)
+            for _ in range(_HALVINGS):
+                trial = np.where(moving[:, None], old + step, old)
+                reached = self._value(trial, features, points[angle], pairs) + _log_prior(trial, slope, metric)
+                good = moving & (reached >= value) & (np.abs(trial).max(axis=1) < _LARGEST)
+                packed[good, angle, : old.shape[1]] = trial[good]
+                moving &= ~good
+                if not moving.any():
+                    break
+                step = np.where(moving[:, None], 0.5 * step, step)
+        return parameters._replace(packed=packed)
+
+    def log_prior(self, parameters: DirectedParameters) -> FloatArray:
+        """slope·θ - θ' metric θ / 2 of every component."""
+        packed, slope, metric = parameters
+        shape = (-1, packed.shape[-1])
+        flat = _log_prior(packed.reshape(shape), slope.reshape(shape), metric.reshape(-1, shape[1], shape[1]))
+        return np.asarray(flat.reshape(packed.shape[:2]).sum(axis=1))
+
+    def renewed(self, parameters: DirectedParameters, x: FloatArray, weights: FloatArray) -> DirectedParameters:
+        """The prior anew from where the components stand."""
+        pairs = _pairs(weights)
+        features, points = self._features(x)
+        total = np.maximum(weights.sum(axis=0), 1e-300)
+        slope, metric = np.zeros_like(parameters.slope), np.zeros_like(parameters.metric)
+        means = weights.T @ features / total[:, None]
+        for angle in range(x.shape[1]):
+            size, length = self._size(angle), 2 * self._size(angle) + 2
+            across = weights.T @ points[angle] / total[:, None]
+            first, second = _unit(across[:, :2]), _unit(across[:, 2:])
+            pull = (1.0 - np.exp(-0.5 * self.jitter**2)) * first[:, :, None] * means[:, None, :size]
+            slope[:, angle, : 2 * size] = -pull.reshape(total.size, -1)
+            slope[:, angle, 2 * size : length] = -(1.0 - np.exp(-2.0 * self.jitter**2)) * second
+            if not self.second:
+                slope[:, angle, 2 * size : length] = 0.0
+            if size > 1:
+                coupling = np.delete(np.arange(2 * size), [0, size])
+                square = np.ix_(np.arange(total.size), [angle], coupling, coupling)
+                block = self.ridge * np.eye(coupling.size) + np.zeros((total.size, 1, 1))
+                if self.pseudo_count:
+                    old = self._block(parameters.packed, angle)
+                    _, _, curvature = self._derivatives(old, features, points[angle], pairs)
+                    own = np.setdiff1d(np.arange(self._free(angle)), coupling)
+                    block += self.pseudo_count * _profiled(curvature / total[:, None, None], coupling, own)
+                metric[square] = block[:, None]
+        return DirectedParameters(parameters.packed, slope, metric)
+
+    def sample(self, parameters: DirectedParameters, labels: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Ancestral draws (n, D)."""
+        dimension = len(self.order)
+        out = np.zeros((labels.size, dimension))
+        pairs = Pairs(np.arange(labels.size), labels.astype(np.int64), np.ones(labels.size))
+        features, _ = self._features(out)
+        for angle, column in enumerate(self.order):
+            eta = self._eta(parameters.packed, angle, features, pairs)
+            out[:, column] = wrap(gvm_sample(eta, 1, rng)[0])
+            features[:, 1 + 2 * angle], features[:, 2 + 2 * angle] = np.cos(out[:, column]), np.sin(out[:, column])
+        return out
+
+    def log_marginal(self, parameters: DirectedParameters, x: FloatArray) -> FloatArray:
+        """Log densities (N, K) of the observed angles."""
+        from mgvm.models._directed_marginal import log_marginal
+
+        return log_marginal(self, parameters, x)
+
+    def _features(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """(1, cos, sin, cos, sin, …) (N, 2D + 1) in the family's order, and (D, N, 4) with the doubled angles."""
+        z = np.exp(1j * x[:, list(self.order)])
+        features = np.ones((x.shape[0], 2 * x.shape[1] + 1))
+        features[:, 1::2], features[:, 2::2] = z.real, z.imag
+        square = z * z
+        points = np.stack([z.real, z.imag, square.real, square.imag], axis=-1)
+        return features, np.ascontiguousarray(points.transpose(1, 0, 2))
+
+    def _block(self, packed: FloatArray, angle: int) -> FloatArray:
+        return np.ascontiguousarray(packed[:, angle, : 2 * self._size(angle) + 2])
+
+    def _prior(self, parameters: DirectedParameters, angle: int) -> tuple[FloatArray, FloatArray]:
+        length = 2 * self._size(angle) + 2
+        return parameters.slope[:, angle, :length], parameters.metric[:, angle, :length, :length]
+
+    def _eta(self, packed: FloatArray, angle: int, features: FloatArray, pairs: Pairs) -> np.ndarray:
+        eta = np.empty((pairs.rows.size, 2), dtype=complex)
+        natural_parameters(features, pairs.rows, pairs.owners, self._block(packed, angle), self._size(angle), eta)
+        return eta
+
+    def _derivatives(
+        self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Σ w log p of one angle (K,), its gradient (K, m) and negative Hessian (K, m, m)."""
+        eta = np.empty((pairs.rows.size, 2), dtype=complex)
+        size = (block.shape[1] - 2) // 2
+        natural_parameters(features, pairs.rows, pairs.owners, block, size, eta)
+        facts, _, moments = order_two_moments(eta)
+        value = np.zeros(pairs.rows.size)
+        log_densities(points, pairs.rows, eta, facts, value)
+        gradient, curvature = np.zeros_like(block), np.zeros((*block.shape, block.shape[1]))
+        slopes_and_curvatures(features, points, pairs, moments, gradient, curvature)
+        complete(curvature)
+        return np.bincount(pairs.owners, pairs.weights * value, block.shape[0]), gradient, curvature
+
+    def _value(self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs) -> FloatArray:
+        eta = np.empty((pairs.rows.size, 2), dtype=complex)
+        natural_parameters(features, pairs.rows, pairs.owners, block, (block.shape[1] - 2) // 2, eta)
+        facts, _, _ = order_two_moments(eta)
+        value = np.zeros(pairs.rows.size)
+        log_densities(points, pairs.rows, eta, facts, value)
+        return np.bincount(pairs.owners, pairs.weights * value, block.shape[0])
+
+    def _newton(self, angle: int, gradient: FloatArray, curvature: FloatArray) -> FloatArray:
+        """The Newton step of the free parameters; rounding may leave a flat curvature slightly negative."""
+        free = self._free(angle)
+        matrix = curvature[:, :free, :free]
+        scale = np.einsum("kii->ki", matrix)
+        diagonal = 1e-11 * scale + 1e-13 * scale.max(axis=1, keepdims=True) + 1e-12
+        step = np.zeros_like(gradient)
+        step[:, :free] = np.linalg.solve(matrix + diagonal[:, :, None] * np.eye(free), gradient[:, :free, None])[..., 0]
+        return step
+
+
+def _pairs(weights: FloatArray) -> Pairs:
+    owners, rows = np.nonzero(np.ascontiguousarray(weights.T) > NEGLIGIBLE)
+    return Pairs(rows, owners, weights[rows, owners])
+
+
+def _log_prior(theta: FloatArray, slope: FloatArray, metric: FloatArray) -> FloatArray:
+    quadratic = np.einsum("ki,kij,kj->k", theta, metric, theta, optimize=True)
+    return np.asarray((slope * theta).sum(axis=1) - 0.5 * quadratic)
+
+
+def _unit(vectors: FloatArray) -> FloatArray:
+    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
+
+
+def _profiled(fisher: FloatArray, kept: IntArray, others: IntArray) -> FloatArray:
+    """Information on the kept parameters when the others are fitted along: F_kk - F_ko F_oo⁻¹ F_ok."""
+    mixed = fisher[:, kept[:, None], others]
+    inner = fisher[:, others[:, None], others]
+    inner = inner + 1e-9 * np.einsum("kii->k", inner)[:, None, None] * np.eye(others.size) + 1e-12 * np.eye(others.size)
+    return np.asarray(fisher[:, kept[:, None], kept] - mixed @ np.linalg.solve(inner, np.swapaxes(mixed, 1, 2)))
