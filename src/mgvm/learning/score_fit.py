@@ -1,0 +1,153 @@
+"""Score matching: an mGvM from rows of angles by one linear system, without its normaliser."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.inference._law import Natural, natural
+from mgvm.inference._progress import Progress, reporter
+from mgvm.inference.result import ConvergenceWarning
+from mgvm.learning import _score_dense
+from mgvm.learning._rows import rows
+from mgvm.learning._score_operator import ScoreOperator
+from mgvm.learning._score_solver import conjugate_gradients
+from mgvm.learning._score_source import MemoryRows, Source
+from mgvm.learning.result import TorusFit
+from mgvm.learning.submodel import Submodel
+
+_SINGLE = 1e-5
+
+
+def score_matching(
+    data: ArrayLike,
+    *,
+    order: int = 2,
+    submodel: Any = None,
+    weights: ArrayLike | None = None,
+    penalty: float | str = 0.0,
+    tolerance: float = 1e-4,
+    max_iterations: int = 300,
+    start: Any = None,
+    progress: Progress = False,
+) -> TorusFit:
+    """The minimiser of J(θ) = E_data[½ |∇ log p|² + Δ log p], a quadratic in the natural parameters θ = (a, b, P, Q).
+
+    Parameters
+    ----------
+    data : array_like, shape (N, D)
+        Angles in radians, one row an observation.
+    order : int
+        Harmonics of every angle.
+    submodel : str, Submodel, boolean matrix or list of edges, optional
+        Which parameters are free: "full" (default), "torus graph" (b = 0), "differences" (Q = 0), "sine",
+        "independent", or which pairs of angles are coupled. The directions of the sine model are the circular means of
+        the columns: its density is symmetric about them, so that they are consistent.
+    weights : array_like, shape (N,), optional
+        Of the rows.
+    penalty : float or str
+        Weight of the group penalty Σ_ij |(P_ij, Q_ij)|, which sets edges to zero.
+    tolerance : float
+        Largest |Hθ + c|/|c| at the end. Below 1e-5 the last steps are done in double precision.
+    max_iterations : int
+        Steps of conjugate gradients.
+    start : law or TorusFit, optional
+        Where to start from.
+    progress : bool or callable
+        Whether to print progress, or a function of (done, total).
+
+    Returns
+    -------
+    TorusFit
+        With `gradient_norm` relative to the norm of the linear term c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import MGvM
+    >>> from mgvm.learning import score_matching
+    >>> law = MGvM(a=[1.0, 1.0j], P=[[0.0, 1.5], [1.5, 0.0]])
+    >>> fit = score_matching(law.sample(20_000, rng=0), submodel="differences", order=1)
+    >>> fit.P[0, 1].real.round(1)
+    np.float64(1.5)
+    """
+    harmonics = check.integer(order, "order", minimum=1)
+    wanted = check.single_positive(tolerance, "tolerance")
+    steps = check.integer(max_iterations, "max_iterations", minimum=1)
+    taken = rows(data, weights)
+    source = MemoryRows(taken)
+    model = chosen_submodel(source, submodel, harmonics)
+    if penalty != 0.0:
+        raise NotImplementedError(f"penalty={penalty!r}: only 0 so far")
+    begin = None if start is None else natural(start)
+    return minimise(source, model, wanted, steps, begin, progress)
+
+
+def chosen_submodel(source: Source, choice: Any, order: int) -> Submodel:
+    """The submodel, with the circular means of the columns for the sine model."""
+    directions = np.angle(source.harmonics(1)[1]) if isinstance(choice, str) and choice == "sine" else None
+    return Submodel.of(choice, source.dimension, order, directions)
+
+
+def minimise(
+    source: Source,
+    model: Submodel,
+    tolerance: float,
+    max_iterations: int,
+    start: Natural | None = None,
+    progress: Progress = False,
+) -> TorusFit:
+    """Fit by the dense matrix where it is small, else by conjugate gradients, in single precision as far as it goes."""
+    double = ScoreOperator(source, model, np.float64)
+    if _score_dense.size(source.dimension, model.order) <= _score_dense.LARGEST:
+        answer = _score_dense.solve(double, 1e-3)
+        return _fit(double, answer.theta, [answer.residual], tolerance, 1)
+    speak = reporter(progress, "score matching")
+    theta = double.empty() if start is None else double.project(double.vector(start))
+    trace: list[float] = []
+    single = ScoreOperator(source, model, np.float32, double.moments)
+    found = conjugate_gradients(
+        single,
+        theta.astype(np.float32),
+        max(tolerance, _SINGLE),
+        max_iterations,
+        lambda done: speak(done, max_iterations),
+    )
+    theta, trace = found.theta.astype(float), found.trace
+    if tolerance < _SINGLE and len(trace) <= max_iterations:
+        done = len(trace) - 1
+        found = conjugate_gradients(
+            double, theta, tolerance, max_iterations - done, lambda more: speak(done + more, max_iterations)
+        )
+        theta, trace = found.theta, trace + found.trace[1:]
+        return _fit(double, theta, trace, tolerance, len(trace) - 1)
+    return _fit(single, found.theta, trace, tolerance, len(trace) - 1)
+
+
+def _fit(operator: ScoreOperator, theta: FloatArray, trace: list[float], tolerance: float, steps: int) -> TorusFit:
+    product = operator.apply(theta.astype(operator.dtype))
+    left = float(np.linalg.norm(product + operator.linear) / (np.linalg.norm(operator.linear) or 1.0))
+    converged = left <= 2.0 * tolerance
+    if not converged:
+        warnings.warn(
+            f"score matching stopped after {steps} steps with a gradient of {left:.2g} of the linear term's norm, "
+            f"above tolerance={tolerance:g}; raise max_iterations, or penalise (penalty=...)",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return TorusFit(
+        *operator.law(theta),
+        method="score matching",
+        objective=operator.value(theta, product),
+        converged=converged,
+        gradient_norm=left,
+        n_iterations=steps,
+        submodel=operator.submodel,
+        n_rows=operator.source.n_rows,
+        trace=np.array(trace),
+    )
