@@ -9,7 +9,7 @@ from mgvm.inference import _natural_vector
 
 def statistic_derivatives(x, order):
     """∂_d T_k (N, D, p) and Δ T_k (N, p) of the statistics in the order of the natural vector."""
-    rows, dimension = x.shape
+    dimension = x.shape[1]
     gradients, laplacians = [], []
 
     def add(angle, multiples):

@@ -13,14 +13,15 @@ from mgvm.learning._score_sums import pair_places
 from mgvm.learning.submodel import Submodel
 
 LARGEST = 600
-_SINGULAR = 1e-13
+_SINGULAR = 1e-14
+_RIDGES = (1e-8, 1e-6, 1e-4, 1e-2)
 
 # Columns: C_ij of a unit Re P_ij, Im P_ij, Re Q_ij, Im Q_ij, its entries row by row.
 _BLOCK = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [1.0, 0.0, -1.0, 0.0]])
 
 
 class DenseSolution(NamedTuple):
-    """θ as a vector of the operator, |Hθ + c|/|c|, and the ridge that had to be added."""
+    """θ as a vector of the operator, |Hθ + c|/|c|, and the ridge that was added."""
 
     theta: FloatArray
     residual: float
@@ -32,39 +33,44 @@ def size(dimension: int, order: int) -> int:
     return 2 * dimension * (order + dimension - 1)
 
 
-def solve(operator: ScoreOperator, singular_ridge: float) -> DenseSolution:
-    """The minimiser of J inside the operator's submodel, with `singular_ridge` only where H is singular."""
+def solve(operator: ScoreOperator) -> DenseSolution:
+    """The minimiser of J inside the operator's submodel, with a growing ridge where H is singular to rounding."""
     model = operator.submodel
     basis = _basis(model)
     H = operator.source.hessian(operator.moments.mean, model.order)
     reduced = basis.T @ (basis.T @ H).T
+    weights = (basis.T.multiply(_ridge_weights(operator)) @ basis).toarray()
     linear = basis.T @ _gathered(operator, operator.linear)
-    ridge = operator.ridge
-    scale = np.sqrt(np.maximum(reduced.diagonal() + ridge, np.finfo(float).tiny))
-    factor = _factor(reduced, scale, ridge)
-    if factor is None:
-        ridge = max(singular_ridge, ridge)
-        factor = _factor(reduced, np.sqrt(reduced.diagonal() + ridge), ridge)
-        scale = np.sqrt(reduced.diagonal() + ridge)
-        if factor is None:
-            raise FloatingPointError(f"the matrix of score matching is singular in spite of a ridge of {ridge:.2g}")
+    for ridge in (operator.ridge, *(extra for extra in _RIDGES if extra > operator.ridge)):
+        matrix = reduced + ridge * weights
+        scale = np.sqrt(np.maximum(matrix.diagonal(), np.finfo(float).tiny))
+        factor = _factor(matrix, scale)
+        if factor is not None:
+            break
+    else:
+        raise FloatingPointError(f"the matrix of score matching is singular in spite of a ridge of {_RIDGES[-1]:.2g}")
     free = np.zeros(linear.size)
     for _ in range(2):  # the second pass takes back the rounding of the first
-        residual = linear + reduced @ free + ridge * free
-        free -= linalg.cho_solve((factor, True), residual / scale, check_finite=False) / scale
-    residual = linear + reduced @ free + ridge * free
-    left = float(np.linalg.norm(residual)) / (float(np.linalg.norm(linear)) or 1.0)
+        free -= linalg.cho_solve((factor, True), (linear + matrix @ free) / scale, check_finite=False) / scale
+    left = float(np.linalg.norm(linear + matrix @ free)) / (float(np.linalg.norm(linear)) or 1.0)
     return DenseSolution(_scattered(operator, basis @ free), left, ridge)
 
 
-def _factor(H: FloatArray, scale: FloatArray, ridge: float) -> FloatArray | None:
-    """Cholesky factor of H + ridge with unit diagonal, None where it is singular to working precision."""
-    scaled = (H + ridge * np.eye(len(H))) / np.outer(scale, scale)
+def _factor(matrix: FloatArray, scale: FloatArray) -> FloatArray | None:
+    """Cholesky factor of the matrix with unit diagonal, None where it is singular to working precision."""
+    scaled = matrix / np.outer(scale, scale)
     factor, failed = linalg.lapack.dpotrf(scaled, lower=1)
     if failed:
         return None
     condition, _ = linalg.lapack.dpocon(factor, np.abs(scaled).sum(axis=0).max(), uplo="L")
     return factor if condition > _SINGULAR else None
+
+
+def _ridge_weights(operator: ScoreOperator) -> FloatArray:
+    """Of the operator's ½ ridge Σ s_d |θ_d|²: ½ (s_i + s_j) for an entry of C_ij = 2K_ij, which stands twice."""
+    spread = operator.moments.spread
+    i, j = np.triu_indices(spread.size, 1)
+    return np.concatenate([np.tile(spread, 2 * operator.order), np.repeat(0.5 * (spread[i] + spread[j]), 4)])
 
 
 def _basis(model: Submodel) -> sparse.csc_array:

@@ -2,8 +2,8 @@
 
     J = E[½ |∇ log p|² + Δ log p],   Δ: first harmonics times -1, t-th times -t², pairs times -2.
 
-The unknowns are one flat vector: α' (2D), b_t (T - 1, 2, D) and K = C/2 (2D, 2D), with α' = α + Σ_j C_dj m_j the pull at
-the mean m of x. In these |a|² + |b|² + ½ tr P^H P + ½ tr Q^H Q is the plain square norm, so that a `Submodel` projects
+The unknowns are one flat vector: α' (2D), b_t (T - 1, 2, D) and K = C/2 (2D, 2D), with α' = α + Σ_j C_dj m_j the pull
+at the mean m of x. In these |a|² + |b|² + ½ tr P^H P + ½ tr Q^H Q is the plain square norm, so that a `Submodel` projects
 orthogonally; and K hardly meets α', because x - m has mean zero.
 """
 
@@ -20,7 +20,7 @@ from mgvm.learning._score_source import Source
 from mgvm.learning._score_sums import Slope
 from mgvm.learning.submodel import Submodel
 
-_FLOOR = 1e-7
+_FLOOR = 1e-12
 
 
 class Moments(NamedTuple):
@@ -29,6 +29,15 @@ class Moments(NamedTuple):
     mean: FloatArray  # (2D,) the m that is taken off x
     harmonics: ComplexArray  # (2T + 1, D): E[z^k]
     covariance: FloatArray  # (2D, 2D): E[(x - m)(x - m)ᵀ]
+
+    @property
+    def spread(self) -> FloatArray:
+        """1 - |E z|² of every column, which is the trace of the covariance of (cos, sin)."""
+        size = self.harmonics.shape[1]
+        if self.mean.any():
+            diagonal = self.covariance.diagonal()
+            return diagonal[:size] + diagonal[size:]
+        return np.maximum(1.0 - abs(self.harmonics[1]) ** 2, 0.0)
 
 
 def moments(source: Source, submodel: Submodel) -> Moments:
@@ -55,7 +64,8 @@ class ScoreOperator:
     known : Moments, optional
         Of an operator on the same rows.
     ridge : float
-        Adds ½ ridge |θ|² to J.
+        Adds ½ ridge Σ s_d |θ_d|² to J: the spread s = 1 - |E z|² of an angle for its own parameters, the sum of two for
+        a coupling. That is the same in whatever direction the angles lie.
     """
 
     def __init__(
@@ -72,6 +82,7 @@ class ScoreOperator:
         edges = np.array_equal(submodel.differences, submodel.sums)
         self._same_edges = edges and submodel.directions is None
         self.linear = self._linear()
+        self._ridge = self._ridge_weights() if ridge else None
         self._inverse: _Inverse | None = None
 
     # ---- vectors ----------------------------------------------------------------------------------------------------
@@ -165,9 +176,17 @@ class ScoreOperator:
             harmonics[1:] = higher
         np.add(cross, cross.T, out=K)
         self.project(out)
-        if self.ridge:
-            out += self.dtype(self.ridge) * vector
+        if self._ridge is not None:
+            out += self._ridge * vector
         return out
+
+    def _ridge_weights(self) -> FloatArray:
+        out = self.empty()
+        spread = self.moments.spread
+        _, _, K = self.parts(out)
+        out[: out.size - K.size].reshape(-1, self.dimension)[:] = spread
+        K[:] = np.tile(spread[:, None] + spread, (2, 2))
+        return self.dtype(self.ridge) * out
 
     def product(self, law: Natural) -> Natural:
         """Hθ of the natural parameters of a law inside the submodel, in the coordinates (a, b, P, Q) themselves."""
@@ -222,21 +241,22 @@ class _Inverse(NamedTuple):
 
     @classmethod
     def of(cls, known: Moments, order: int, ridge: float, dtype: Any) -> _Inverse:
-        """With S V = T V Λ, VᵀTV = 1 and K = V Y Vᵀ the equation 2(TKS + SKT) = R is Y_ij = (VᵀRV)_ij / 2(λ_i + λ_j)."""
+        """With SV = TVΛ, VᵀTV = 1 and K = VYVᵀ the equation 2(TKS + SKT) = R is Y_ij = (VᵀRV)_ij / 2(λ_i + λ_j)."""
         blocks = _own_blocks(known.harmonics, order)
         size = blocks.shape[0]
-        T = np.zeros((2, size, 2, size))
+        T = np.zeros((2 * size, 2 * size))
         here = np.arange(size)
         for row in range(2):
             for column in range(2):
-                T[row, here, column, here] = blocks[:, row, column]
-        T = T.reshape(2 * size, 2 * size)
+                T[here + row * size, here + column * size] = blocks[:, row, column]
         jitter = _FLOOR * np.trace(T) / (2 * size)
         S = known.covariance
-        values, vectors = linalg.eigh(S, T + (jitter + ridge) * np.eye(2 * size), overwrite_a=False, check_finite=False)
-        values = np.maximum(values, _FLOOR * max(float(values[-1]), 1e-300)) + ridge
+        if ridge:
+            S = S + ridge * np.diag(np.tile(known.spread, 2))
+        values, vectors = linalg.eigh(S, T + jitter * np.eye(2 * size), check_finite=False)
+        values = np.maximum(values, _FLOOR * float(values[-1]))
         weights = 0.25 / (values[:, None] + values)
-        shift = _FLOOR * np.trace(blocks, axis1=1, axis2=2) / (2 * order) + ridge
+        shift = _FLOOR * np.trace(blocks, axis1=1, axis2=2) / (2 * order)
         own = np.linalg.inv(blocks + shift[:, None, None] * np.eye(2 * order))
         return cls(own.astype(dtype), vectors.astype(dtype), weights.astype(dtype))
 

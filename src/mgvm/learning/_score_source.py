@@ -46,11 +46,16 @@ class _Kept(NamedTuple):
 
 
 class MemoryRows:
-    """Rows in memory; x - m is kept between passes where it is not too large."""
+    """Rows in memory with weights that sum to 1; x - m is kept between passes where it is not too large."""
 
-    def __init__(self, rows: Rows):
-        self._x, self._weights = rows.x, rows.weights / rows.weights.sum()
+    def __init__(self, x: FloatArray, shares: FloatArray):
+        self._x, self._weights = x, shares
         self._kept: _Kept | None = None
+
+    @classmethod
+    def of(cls, sample: Rows) -> MemoryRows:
+        """Rows with their weights as shares of 1."""
+        return cls(sample.x, sample.weights / sample.weights.sum())
 
     @property
     def n_rows(self) -> int:

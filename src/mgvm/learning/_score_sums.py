@@ -4,8 +4,8 @@ With x_d = (cos φ_d, sin φ_d), t_d = ∂x_d = (-sin φ_d, cos φ_d) and the sy
 
     ∂_d log p = t_d·(α_d + Σ_j C_dj x_j) + Σ_{t>2} t (Im b_t cos tφ - Re b_t sin tφ).
 
-The second harmonic is the diagonal block C_dd = 2 [[Re b, Im b], [Im b, -Re b]], so that it costs nothing. Everything is
-written for x less its mean m, with α' = α + Σ_{j≠d} C_dj m_j in the place of α: single precision then suffices for
+The second harmonic is the diagonal block C_dd = 2 [[Re b, Im b], [Im b, -Re b]], so that it costs nothing. Everything
+is written for x less its mean m, with α' = α + Σ_{j≠d} C_dj m_j in the place of α: single precision then suffices for
 concentrated angles, and α' hardly depends on the couplings.
 
 All cosines stand before all sines: arrays (…, 2D).
@@ -59,7 +59,7 @@ def product_sums(x: FloatArray, weights: FloatArray, mean: FloatArray) -> FloatA
 def slope_sums(
     away: FloatArray, weights: FloatArray, mean: FloatArray, slope: Slope
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Σ w g t (x - m)ᵀ (2D, 2D), Σ w g t (2D,) and Σ w g ∂z^t of t > 2 (T - 2, 2, D), with g = ∂ log p, `away` = x - m."""
+    """Σ w g t (x - m)ᵀ (2D, 2D), Σ w g t (2D,), Σ w g ∂z^t of t > 2 (T - 2, 2, D), with g = ∂ log p, `away` = x - m."""
     size = away.shape[1] // 2
     field = away @ slope.coupling
     field += slope.constant
@@ -67,11 +67,9 @@ def slope_sums(
     cos, sin = unit[:, :size], unit[:, size:]
     g = cos * field[:, size:]
     g -= sin * field[:, :size]
-    z = cos + 1j * sin if len(slope.harmonics) else None
     turns = []
-    for index, (real, imaginary) in enumerate(slope.harmonics):
-        t = index + 3
-        turn = z**t
+    for t, (real, imaginary) in enumerate(slope.harmonics, start=3):
+        turn = (cos + 1j * sin) ** t
         turns.append((-t * turn.imag, t * turn.real))
         g += real * turns[-1][0] + imaginary * turns[-1][1]
     g *= weights[:, None]

@@ -13,9 +13,9 @@ from mgvm._validation import FloatArray
 from mgvm.inference._law import Natural, natural
 from mgvm.inference._progress import Progress, reporter
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning import _score_dense
+from mgvm.learning import _score_checks, _score_dense
 from mgvm.learning._rows import rows
-from mgvm.learning._score_operator import ScoreOperator
+from mgvm.learning._score_operator import ScoreOperator, moments
 from mgvm.learning._score_solver import conjugate_gradients
 from mgvm.learning._score_source import MemoryRows, Source
 from mgvm.learning.result import TorusFit
@@ -79,8 +79,8 @@ def score_matching(
     harmonics = check.integer(order, "order", minimum=1)
     wanted = check.single_positive(tolerance, "tolerance")
     steps = check.integer(max_iterations, "max_iterations", minimum=1)
-    taken = rows(data, weights)
-    source = MemoryRows(taken)
+    source = MemoryRows.of(rows(data, weights))
+    _score_checks.several_rows(source)
     model = chosen_submodel(source, submodel, harmonics)
     if penalty != 0.0:
         raise NotImplementedError(f"penalty={penalty!r}: only 0 so far")
@@ -103,50 +103,75 @@ def minimise(
     progress: Progress = False,
 ) -> TorusFit:
     """Fit by the dense matrix where it is small, else by conjugate gradients, in single precision as far as it goes."""
-    double = ScoreOperator(source, model, np.float64)
+    known = moments(source, model)
+    ridge = _score_checks.needed_ridge(source, known, model, stacklevel=4)
+    double = ScoreOperator(source, model, np.float64, known, ridge)
     if _score_dense.size(source.dimension, model.order) <= _score_dense.LARGEST:
-        answer = _score_dense.solve(double, 1e-3)
-        return _fit(double, answer.theta, [answer.residual], tolerance, 1)
+        return _dense_fit(double, tolerance)
     speak = reporter(progress, "score matching")
     theta = double.empty() if start is None else double.project(double.vector(start))
     trace: list[float] = []
-    single = ScoreOperator(source, model, np.float32, double.moments)
-    found = conjugate_gradients(
-        single,
-        theta.astype(np.float32),
-        max(tolerance, _SINGLE),
-        max_iterations,
-        lambda done: speak(done, max_iterations),
-    )
-    theta, trace = found.theta.astype(float), found.trace
-    if tolerance < _SINGLE and len(trace) <= max_iterations:
-        done = len(trace) - 1
+    for operator, reach in (
+        (ScoreOperator(source, model, np.float32, known, ridge), max(tolerance, _SINGLE)),
+        (double, tolerance),
+    ):
+        done = len(trace)
         found = conjugate_gradients(
-            double, theta, tolerance, max_iterations - done, lambda more: speak(done + more, max_iterations)
+            operator,
+            theta.astype(operator.dtype),
+            reach,
+            max_iterations - done,
+            lambda more, done=done: speak(done + more, max_iterations),  # type: ignore[misc]
         )
         theta, trace = found.theta, trace + found.trace[1:]
-        return _fit(double, theta, trace, tolerance, len(trace) - 1)
-    return _fit(single, found.theta, trace, tolerance, len(trace) - 1)
+        product = operator.apply(theta)
+        left = relative_gradient(operator, product)
+        # Rounding may leave single precision short of what its recurrence believes.
+        if left <= tolerance or len(trace) >= max_iterations:
+            break
+    return _fit(operator, theta, product, trace, tolerance)
 
 
-def _fit(operator: ScoreOperator, theta: FloatArray, trace: list[float], tolerance: float, steps: int) -> TorusFit:
-    product = operator.apply(theta.astype(operator.dtype))
-    left = float(np.linalg.norm(product + operator.linear) / (np.linalg.norm(operator.linear) or 1.0))
-    converged = left <= 2.0 * tolerance
-    if not converged:
+def _dense_fit(operator: ScoreOperator, tolerance: float) -> TorusFit:
+    answer = _score_dense.solve(operator)
+    if answer.ridge > operator.ridge:
         warnings.warn(
-            f"score matching stopped after {steps} steps with a gradient of {left:.2g} of the linear term's norm, "
-            f"above tolerance={tolerance:g}; raise max_iterations, or penalise (penalty=...)",
+            "the angles are so concentrated or dependent that their parameters cannot all be told apart in double "
+            f"precision; a ridge of {answer.ridge:g} was added. Choose a smaller submodel or order",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
+        )
+        operator = ScoreOperator(
+            operator.source, operator.submodel, operator.dtype, operator.moments, ridge=answer.ridge
+        )
+    product = operator.apply(answer.theta)
+    return _fit(operator, answer.theta, product, [answer.residual], tolerance)
+
+
+def relative_gradient(operator: ScoreOperator, product: FloatArray) -> float:
+    """|Hθ + c|/|c|."""
+    return float(np.linalg.norm(product + operator.linear) / (np.linalg.norm(operator.linear) or 1.0))
+
+
+def _fit(
+    operator: ScoreOperator, theta: FloatArray, product: FloatArray, trace: list[float], tolerance: float
+) -> TorusFit:
+    left = relative_gradient(operator, product)
+    if not left <= tolerance:
+        warnings.warn(
+            f"score matching stopped after {len(trace)} steps with a gradient of {left:.2g} times the linear term's, "
+            f"above tolerance={tolerance:g}; raise max_iterations, penalise edges (penalty=...) or choose a smaller "
+            "submodel or order",
+            ConvergenceWarning,
+            stacklevel=5,
         )
     return TorusFit(
         *operator.law(theta),
         method="score matching",
         objective=operator.value(theta, product),
-        converged=converged,
+        converged=left <= tolerance,
         gradient_norm=left,
-        n_iterations=steps,
+        n_iterations=len(trace),
         submodel=operator.submodel,
         n_rows=operator.source.n_rows,
         trace=np.array(trace),
