@@ -73,11 +73,11 @@ def slopes_and_curvatures(
             curvature[k, size + j, last] += v12 * f
             curvature[k, size + j, last + 1] += v13 * f
             a, b, c = v00 * f, v01 * f, v11 * f
-            for l in range(j + 1):
-                g = features[row, l]
-                curvature[k, l, j] += a * g
-                curvature[k, l, size + j] += b * g
-                curvature[k, size + l, size + j] += c * g
+            for h in range(j + 1):
+                g = features[row, h]
+                curvature[k, h, j] += a * g
+                curvature[k, h, size + j] += b * g
+                curvature[k, size + h, size + j] += c * g
 
 
 @entry()
@@ -87,8 +87,8 @@ def complete(curvature: np.ndarray) -> None:
     size = (length - 2) // 2
     for k in range(components):
         for j in range(size):
-            for l in range(j + 1):  # the mixed block is symmetric by itself: it is a multiple of ff' pair by pair
-                curvature[k, j, size + l] = curvature[k, l, size + j]
+            for h in range(j + 1):  # the mixed block is symmetric by itself: it is a multiple of ff' pair by pair
+                curvature[k, j, size + h] = curvature[k, h, size + j]
         for j in range(length):
-            for l in range(j):
-                curvature[k, j, l] = curvature[k, l, j]
+            for h in range(j):
+                curvature[k, j, h] = curvature[k, h, j]

@@ -14,9 +14,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mgvm._numerics.directed import complete, log_densities, natural_parameters, slopes_and_curvatures
+from mgvm._numerics.directed_von_mises import von_mises_derivatives, von_mises_log_densities
 from mgvm._numerics.gvm import gvm_sample
 from mgvm._numerics.gvm_order_two import order_two_moments
-from mgvm._validation import FloatArray
+from mgvm._validation import ComplexArray, FloatArray
 from mgvm._wrapping import wrap
 from mgvm.models._family import NEGLIGIBLE, BoolArray, IntArray, count
 
@@ -24,6 +25,7 @@ _CHUNK = 200_000  # pairs of row and component at a time: some 30 MB
 _LARGEST = 1e7  # of a natural parameter
 _HALVINGS = 12
 _FIRST_STEPS = 4
+_SMALL_GAIN = 1e-8  # a row: less than this is not worth a step
 
 
 class DirectedParameters(NamedTuple):
@@ -44,6 +46,16 @@ class Pairs(NamedTuple):
     rows: IntArray
     owners: IntArray
     weights: FloatArray
+
+
+class _Factor(NamedTuple):
+    """What the log-likelihood of one angle is made of, and its prior."""
+
+    features: FloatArray
+    points: FloatArray
+    pairs: Pairs
+    slope: FloatArray
+    metric: FloatArray
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,7 @@ class DirectedFamily:
     coupled: bool = True
     second: bool = True
     ridge: float = 1e-3
+    stiffness: float = 0.0
     pseudo_count: float = 0.0
     jitter: float = 0.05
 
@@ -122,9 +135,8 @@ class DirectedFamily:
             owners, rows = np.divmod(part, shape[1])
             sums = np.zeros(part.size)
             for angle in range(x.shape[1]):
-                eta = self._eta(parameters.packed, angle, features, Pairs(rows, owners, sums))
-                facts, _, _ = order_two_moments(eta)
-                log_densities(points[angle], rows, eta, facts, sums)
+                block = self._block(parameters.packed, angle)
+                self._add_log_density(block, features, points[angle], Pairs(rows, owners, sums))
             out[part] = sums
         return out.reshape(shape).T
 
@@ -136,20 +148,11 @@ class DirectedFamily:
         for angle in range(x.shape[1]):
             slope, metric = self._prior(parameters, angle)
             old = self._block(packed, angle)
-            value, gradient, curvature = self._derivatives(old, features, points[angle], pairs)
-            value += _log_prior(old, slope, metric)
+            gradient, curvature = self._derivatives(old, features, points[angle], pairs)
             gradient += slope - np.einsum("kij,kj->ki", metric, old)
             step = self._newton(angle, gradient, curvature + metric)
-            moving = np.ones(value.size, dtype=bool)
-            for _ in range(_HALVINGS):
-                trial = np.where(moving[:, None], old + step, old)
-                reached = self._value(trial, features, points[angle], pairs) + _log_prior(trial, slope, metric)
-                good = moving & (reached >= value) & (np.abs(trial).max(axis=1) < _LARGEST)
-                packed[good, angle, : old.shape[1]] = trial[good]
-                moving &= ~good
-                if not moving.any():
-                    break
-                step = np.where(moving[:, None], 0.5 * step, step)
+            factor = _Factor(features, points[angle], pairs, slope, metric)
+            packed[:, angle, : old.shape[1]] = self._searched(old, step, (gradient * step).sum(axis=1), factor)
         return parameters._replace(packed=packed)
 
     def log_prior(self, parameters: DirectedParameters) -> FloatArray:
@@ -178,10 +181,12 @@ class DirectedFamily:
             if size > 1:
                 coupling = np.delete(np.arange(2 * size), [0, size])
                 square = np.ix_(np.arange(total.size), [angle], coupling, coupling)
-                block = self.ridge * np.eye(coupling.size) + np.zeros((total.size, 1, 1))
+                block = (self.ridge + self.stiffness) * np.eye(coupling.size) + np.zeros((total.size, 1, 1))
+                if self.stiffness:
+                    block -= self.stiffness * _tangential(first, means[:, 1:size])
                 if self.pseudo_count:
                     old = self._block(parameters.packed, angle)
-                    _, _, curvature = self._derivatives(old, features, points[angle], pairs)
+                    _, curvature = self._derivatives(old, features, points[angle], pairs)
                     own = np.setdiff1d(np.arange(self._free(angle)), coupling)
                     block += self.pseudo_count * _profiled(curvature / total[:, None, None], coupling, own)
                 metric[square] = block[:, None]
@@ -194,7 +199,7 @@ class DirectedFamily:
         pairs = Pairs(np.arange(labels.size), labels.astype(np.int64), np.ones(labels.size))
         features, _ = self._features(out)
         for angle, column in enumerate(self.order):
-            eta = self._eta(parameters.packed, angle, features, pairs)
+            eta = _natural(self._block(parameters.packed, angle), features, pairs)
             out[:, column] = wrap(gvm_sample(eta, 1, rng)[0])
             features[:, 1 + 2 * angle], features[:, 2 + 2 * angle] = np.cos(out[:, column]), np.sin(out[:, column])
         return out
@@ -221,33 +226,55 @@ class DirectedFamily:
         length = 2 * self._size(angle) + 2
         return parameters.slope[:, angle, :length], parameters.metric[:, angle, :length, :length]
 
-    def _eta(self, packed: FloatArray, angle: int, features: FloatArray, pairs: Pairs) -> np.ndarray:
-        eta = np.empty((pairs.rows.size, 2), dtype=complex)
-        natural_parameters(features, pairs.rows, pairs.owners, self._block(packed, angle), self._size(angle), eta)
-        return eta
+    def _add_log_density(self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs) -> None:
+        """Add log p of one angle to the weights of the pairs, which serve as the sums."""
+        if not self.second:
+            von_mises_log_densities(features, points, pairs.rows, pairs.owners, block, pairs.weights)
+            return
+        eta = _natural(block, features, pairs)
+        facts, _, _ = order_two_moments(eta)
+        log_densities(points, pairs.rows, eta, facts, pairs.weights)
 
     def _derivatives(
         self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs
-    ) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Σ w log p of one angle (K,), its gradient (K, m) and negative Hessian (K, m, m)."""
-        eta = np.empty((pairs.rows.size, 2), dtype=complex)
-        size = (block.shape[1] - 2) // 2
-        natural_parameters(features, pairs.rows, pairs.owners, block, size, eta)
-        facts, _, moments = order_two_moments(eta)
-        value = np.zeros(pairs.rows.size)
-        log_densities(points, pairs.rows, eta, facts, value)
+    ) -> tuple[FloatArray, FloatArray]:
+        """Gradient (K, m) and negative Hessian (K, m, m) of Σ w log p of one angle."""
         gradient, curvature = np.zeros_like(block), np.zeros((*block.shape, block.shape[1]))
-        slopes_and_curvatures(features, points, pairs, moments, gradient, curvature)
+        if self.second:
+            _, _, moments = order_two_moments(_natural(block, features, pairs))
+            slopes_and_curvatures(features, points, pairs, moments, gradient, curvature)
+        else:
+            von_mises_derivatives(features, points, pairs, block, gradient, curvature)
         complete(curvature)
-        return np.bincount(pairs.owners, pairs.weights * value, block.shape[0]), gradient, curvature
+        return gradient, curvature
 
     def _value(self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs) -> FloatArray:
-        eta = np.empty((pairs.rows.size, 2), dtype=complex)
-        natural_parameters(features, pairs.rows, pairs.owners, block, (block.shape[1] - 2) // 2, eta)
-        facts, _, _ = order_two_moments(eta)
-        value = np.zeros(pairs.rows.size)
-        log_densities(points, pairs.rows, eta, facts, value)
-        return np.bincount(pairs.owners, pairs.weights * value, block.shape[0])
+        """Σ w log p of one angle, (K,)."""
+        sums = np.zeros(pairs.rows.size)
+        self._add_log_density(block, features, points, pairs._replace(weights=sums))
+        return np.bincount(pairs.owners, pairs.weights * sums, block.shape[0])
+
+    def _searched(
+        self, old: FloatArray, step: FloatArray, gain: FloatArray, factor: _Factor
+    ) -> FloatArray:
+        """old + step, the step halved until the objective does not fall; components at their best stay."""
+        features, points, pairs, slope, metric = factor
+        best = old.copy()
+        moving = gain > _SMALL_GAIN * np.maximum(np.bincount(pairs.owners, pairs.weights, gain.size), 1e-3)
+        value = self._value(old, features, points, pairs) + _log_prior(old, slope, metric)
+        for _ in range(_HALVINGS):
+            chosen = moving[pairs.owners]
+            if not chosen.any():
+                break
+            if not chosen.all():
+                pairs = Pairs(pairs.rows[chosen], pairs.owners[chosen], pairs.weights[chosen])
+            trial = np.where(moving[:, None], old + step, old)
+            reached = self._value(trial, features, points, pairs) + _log_prior(trial, slope, metric)
+            good = moving & (reached >= value) & (np.abs(trial).max(axis=1) < _LARGEST)
+            best[good] = trial[good]
+            moving &= ~good
+            step = 0.5 * step
+        return best
 
     def _newton(self, angle: int, gradient: FloatArray, curvature: FloatArray) -> FloatArray:
         """The Newton step of the free parameters; rounding may leave a flat curvature slightly negative."""
@@ -258,6 +285,12 @@ class DirectedFamily:
         step = np.zeros_like(gradient)
         step[:, :free] = np.linalg.solve(matrix + diagonal[:, :, None] * np.eye(free), gradient[:, :free, None])[..., 0]
         return step
+
+
+def _natural(block: FloatArray, features: FloatArray, pairs: Pairs) -> ComplexArray:
+    eta = np.empty((pairs.rows.size, 2), dtype=complex)
+    natural_parameters(features, pairs.rows, pairs.owners, block, (block.shape[1] - 2) // 2, eta)
+    return eta
 
 
 def _pairs(weights: FloatArray) -> Pairs:
@@ -280,3 +313,18 @@ def _profiled(fisher: FloatArray, kept: IntArray, others: IntArray) -> FloatArra
     inner = fisher[:, others[:, None], others]
     inner = inner + 1e-9 * np.einsum("kii->k", inner)[:, None, None] * np.eye(others.size) + 1e-12 * np.eye(others.size)
     return np.asarray(fisher[:, kept[:, None], kept] - mixed @ np.linalg.solve(inner, np.swapaxes(mixed, 1, 2)))
+
+
+def _tangential(first: FloatArray, means: FloatArray) -> FloatArray:
+    """Projection onto couplings of turns to turns: τ_d τ_j' of every angle j before, τ the tangents at the means.
+
+    Of a narrow component these are the entries of a Gaussian precision; the others bend it or change its width.
+    """
+    components, length = means.shape
+    turn = np.stack([-first[:, 1], first[:, 0]], axis=1)
+    out = np.zeros((components, 2, length, 2, length))
+    for j in range(0, length, 2):
+        there = _unit(means[:, j : j + 2])
+        tangent = np.einsum("ka,kb->kab", turn, np.stack([-there[:, 1], there[:, 0]], axis=1))
+        out[:, :, j : j + 2, :, j : j + 2] = np.einsum("kab,kcd->kabcd", tangent, tangent)
+    return out.reshape(components, 2 * length, 2 * length)
