@@ -1,0 +1,154 @@
+"""Maximum likelihood of many mGvM laws of up to three angles at once: damped Newton steps in local statistics.
+
+    maximise θ'·t' - log ∫ exp(θ'·T'(ψ)) dψ,
+
+concave, with gradient t' - E[T'] and Hessian -Cov(T'), both exact; t' are the data's mean statistics around an anchor
+(`mgvm._numerics.torus_frame`). Scaled to a unit diagonal the covariance of local statistics is well conditioned at any
+concentration.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from mgvm._numerics.torus_frame import Moments, TooConcentratedError, codes, local_moments
+from mgvm._validation import FloatArray
+
+_ARMIJO = 1e-4
+_HALVINGS = 30
+_TINY_RIDGE = 1e-12  # of the scaled Hessian: directions of which doubles know nothing stay where they are
+_FLAT = 1e-12  # relative change of the objective below which rounding decides
+
+
+class Space(NamedTuple):
+    """What the laws are made of; `basis` (K, p, q) are the directions in θ' that are free, None for all."""
+
+    dimension: int
+    order: int
+    basis: FloatArray | None = None
+    quick: bool = False
+
+    def moments(self, local: FloatArray) -> Moments:
+        """Exact moments of laws (K, p)."""
+        return local_moments(local, self.dimension, self.order, quick=self.quick)
+
+    def take(self, rows: np.ndarray) -> Space:
+        """The space of some of the laws."""
+        return self if self.basis is None else self._replace(basis=self.basis[rows])
+
+
+class State(NamedTuple):
+    """Laws θ' (K, p), their moments, and the objective (K,)."""
+
+    local: FloatArray
+    moments: Moments
+    objective: FloatArray
+
+    def replaced(self, rows: np.ndarray, other: State) -> State:
+        """With some laws exchanged."""
+        local, objective = self.local.copy(), self.objective.copy()
+        moments = Moments(*(part.copy() for part in self.moments))
+        local[rows], objective[rows] = other.local, other.objective
+        for part, new in zip(moments, other.moments, strict=True):
+            part[rows] = new
+        return State(local, moments, objective)
+
+    def take(self, rows: np.ndarray) -> State:
+        """Some of the laws."""
+        return State(self.local[rows], Moments(*(part[rows] for part in self.moments)), self.objective[rows])
+
+
+def state(local: FloatArray, target: FloatArray, space: Space) -> State:
+    """The laws θ' with moments and objective."""
+    moments = space.moments(local)
+    return State(local, moments, (local * target).sum(axis=1) - moments.log_integral)
+
+
+def direction(at: State, target: FloatArray, space: Space) -> tuple[FloatArray, FloatArray]:
+    """Newton steps (K, p) and squared Newton decrements g·F⁻¹g (K,)."""
+    gradient, hessian = target - at.moments.mean, at.moments.covariance
+    if space.basis is not None:
+        across = np.swapaxes(space.basis, 1, 2)
+        gradient = (across @ gradient[..., None])[..., 0]
+        hessian = across @ hessian @ space.basis
+    scale = 1.0 / np.sqrt(np.maximum(np.einsum("kii->ki", hessian), 1e-300))
+    scaled = hessian * scale[:, :, None] * scale[:, None, :]
+    scaled[:, np.arange(scale.shape[1]), np.arange(scale.shape[1])] += _TINY_RIDGE
+    step = scale * np.linalg.solve(scaled, (scale * gradient)[..., None])[..., 0]
+    decrement = (step * gradient).sum(axis=1)
+    # Where rounding made the matrix indefinite, the gradient itself is a way up.
+    bad = ~(decrement >= 0.0) | ~np.isfinite(step).all(axis=1)
+    step[bad] = (scale**2 * gradient)[bad]
+    decrement[bad] = (step * gradient).sum(axis=1)[bad]
+    if space.basis is not None:
+        step = (space.basis @ step[..., None])[..., 0]
+    return step, decrement
+
+
+def improve(at: State, target: FloatArray, space: Space) -> tuple[State, FloatArray, np.ndarray]:
+    """One Newton step of every law, halved until its objective rises; decrements before it, and whether it moved."""
+    step, decrement = direction(at, target, space)
+    moved = np.zeros(decrement.size, dtype=bool)
+    pending = np.arange(decrement.size)
+    length = 1.0
+    for _ in range(_HALVINGS):
+        trial = _tried(at.local[pending] + length * step[pending], target[pending], space.take(pending))
+        slack = _FLAT * (1.0 + np.abs(at.objective[pending]))
+        rise = trial.objective - at.objective[pending]
+        good = rise >= _ARMIJO * length * decrement[pending] - slack
+        at = at.replaced(pending[good], trial.take(good))
+        moved[pending[good]] = True
+        pending = pending[~good]
+        if pending.size == 0:
+            break
+        length *= 0.5
+    return at, decrement, moved
+
+
+def _tried(local: FloatArray, target: FloatArray, space: Space) -> State:
+    """The laws θ'; those too concentrated for the grid have objective -inf."""
+    try:
+        return state(local, target, space)
+    except TooConcentratedError:
+        if local.shape[0] == 1:
+            size = local.shape[1]
+            nothing = Moments(np.zeros(1), np.zeros((1, size)), np.zeros((1, size, size)))
+            return State(local, nothing, np.array([-np.inf]))
+    parts = [
+        _tried(local[k : k + 1], target[k : k + 1], space.take(np.array([k]))) for k in range(local.shape[0])
+    ]
+    moments = Moments(*(np.concatenate(part) for part in zip(*(p.moments for p in parts), strict=True)))
+    return State(local, moments, np.concatenate([p.objective for p in parts]))
+
+
+def gaussian_start(target: FloatArray, dimension: int, order: int, floor: float = 1e-9) -> FloatArray:
+    """θ' (K, p) whose curvature at the anchor is the inverse of the data's covariance there.
+
+    -½ψᵀΛψ ≈ -Σ Λ_dd c_d - Σ_{i<j} Λ_ij s_i s_j, and ψ² ≈ 2c; the mean of ψ is that of s.
+    """
+    code, laws = codes(dimension, order), target.shape[0]
+    pairs = [a for a in range(code.shape[0]) if np.count_nonzero(code[a] == 1) == 2]
+    mean = target[:, 1 : 2 * dimension : 2]
+    covariance = np.zeros((laws, dimension, dimension))
+    spread = np.maximum(2.0 * target[:, 0 : 2 * dimension : 2] - mean**2, floor)
+    covariance[:, np.arange(dimension), np.arange(dimension)] = spread
+    for a in pairs:
+        i, j = np.flatnonzero(code[a])
+        most = 0.95 * np.sqrt(spread[:, i] * spread[:, j])
+        value = np.clip(target[:, a] - mean[:, i] * mean[:, j], -most, most)
+        covariance[:, i, j] = covariance[:, j, i] = value
+    # Three correlations clipped one by one need not be those of a matrix: shrink them until they are.
+    lowest = np.linalg.eigvalsh(covariance / np.sqrt(spread[:, :, None] * spread[:, None, :]))[:, 0]
+    shrink = np.where(lowest < 0.02, 0.98 / np.maximum(1.0 - lowest, 0.98), 1.0)
+    off = ~np.eye(dimension, dtype=bool)
+    covariance[:, off] *= shrink[:, None]
+    precision = np.linalg.inv(covariance)
+    local = np.zeros_like(target)
+    local[:, 0 : 2 * dimension : 2] = -precision[:, np.arange(dimension), np.arange(dimension)]
+    local[:, 1 : 2 * dimension : 2] = (precision @ mean[..., None])[..., 0]
+    for a in pairs:
+        i, j = np.flatnonzero(code[a])
+        local[:, a] = -precision[:, i, j]
+    return local
