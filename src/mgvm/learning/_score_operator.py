@@ -3,8 +3,8 @@
     J = E[½ |∇ log p|² + Δ log p],   Δ: first harmonics times -1, t-th times -t², pairs times -2.
 
 The unknowns are one flat vector: α' (2D), b_t (T - 1, 2, D) and K = C/2 (2D, 2D), with α' = α + Σ_j C_dj m_j the pull
-at the mean m of x. In these |a|² + |b|² + ½ tr P^H P + ½ tr Q^H Q is the plain square norm, so that a `Submodel` projects
-orthogonally; and K hardly meets α', because x - m has mean zero.
+at the mean m of x. In these |a|² + |b|² + ½ tr P^H P + ½ tr Q^H Q is the plain square norm, so that a `Submodel`
+projects orthogonally; and K hardly meets α', because x - m has mean zero.
 """
 
 from __future__ import annotations
@@ -256,7 +256,7 @@ class _Inverse(NamedTuple):
         values, vectors = linalg.eigh(S, T + jitter * np.eye(2 * size), check_finite=False)
         values = np.maximum(values, _FLOOR * float(values[-1]))
         weights = 0.25 / (values[:, None] + values)
-        shift = _FLOOR * np.trace(blocks, axis1=1, axis2=2) / (2 * order)
+        shift = _FLOOR * np.trace(blocks, axis1=1, axis2=2) / (2 * order) + ridge * known.spread
         own = np.linalg.inv(blocks + shift[:, None, None] * np.eye(2 * order))
         return cls(own.astype(dtype), vectors.astype(dtype), weights.astype(dtype))
 

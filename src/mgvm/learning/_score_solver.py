@@ -37,7 +37,7 @@ def conjugate_gradients(
     max_iterations: int,
     report: Callable[[int], object] = lambda done: None,
 ) -> Solution:
-    """Minimise from `start` until |Hθ + c| <= tolerance |c|, rounding spoils the direction, or the steps are used up."""
+    """Minimise from `start` until |Hθ + c| <= tolerance |c|, rounding spoils the direction, or steps run out."""
     theta, size = start.copy(), _norm(quadratic.linear) or 1.0
     product = quadratic.apply(theta) if theta.any() else np.zeros_like(theta)
     residual = -quadratic.linear - product

@@ -14,6 +14,7 @@ from mgvm.inference._law import Natural, natural
 from mgvm.inference._progress import Progress, reporter
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning import _score_checks, _score_dense
+from mgvm.learning._penalised import penalised
 from mgvm.learning._rows import rows
 from mgvm.learning._score_operator import ScoreOperator, moments
 from mgvm.learning._score_solver import conjugate_gradients
@@ -40,8 +41,9 @@ def score_matching(
 
     Parameters
     ----------
-    data : array_like, shape (N, D)
-        Angles in radians, one row an observation.
+    data : array_like or dask.array.Array, shape (N, D)
+        Angles in radians, one row an observation. A Dask array is never gathered: its blocks of rows are summed where
+        they are, in one pass for few angles, in one pass a step for many.
     order : int
         Harmonics of every angle.
     submodel : str, Submodel, boolean matrix or list of edges, optional
@@ -51,7 +53,8 @@ def score_matching(
     weights : array_like, shape (N,), optional
         Of the rows.
     penalty : float or str
-        Weight of the group penalty Σ_ij |(P_ij, Q_ij)|, which sets edges to zero.
+        Weight of the group penalty Σ_ij |(P_ij, Q_ij)|, which sets edges to zero; or how to pick it, "ebic", "held-out"
+        or "stability" (see `penalty_path`), after which the edges selected are fitted without penalty.
     tolerance : float
         Largest |Hθ + c|/|c| at the end. Below 1e-5 the last steps are done in double precision.
     max_iterations : int
@@ -79,13 +82,26 @@ def score_matching(
     harmonics = check.integer(order, "order", minimum=1)
     wanted = check.single_positive(tolerance, "tolerance")
     steps = check.integer(max_iterations, "max_iterations", minimum=1)
-    source = MemoryRows.of(rows(data, weights))
+    source = source_of(data, weights)
     _score_checks.several_rows(source)
     model = chosen_submodel(source, submodel, harmonics)
     if penalty != 0.0:
-        raise NotImplementedError(f"penalty={penalty!r}: only 0 so far")
+        if hasattr(data, "dask"):
+            raise ValueError(f"penalty={penalty!r} needs rows in memory, not a Dask array; give data.compute()")
+        return penalised(rows(data, weights), model, penalty)
     begin = None if start is None else natural(start)
+    if begin is not None and begin.dimension != source.dimension:
+        raise ValueError(f"start is a law of {begin.dimension} angles, the data have {source.dimension}")
     return minimise(source, model, wanted, steps, begin, progress)
+
+
+def source_of(data: Any, weights: Any) -> Source:
+    """The rows where they are: blocks of a Dask array stay with its workers."""
+    if hasattr(data, "dask"):
+        from mgvm.learning._score_dask import DaskRows
+
+        return DaskRows(data, weights)
+    return MemoryRows.of(rows(data, weights))
 
 
 def chosen_submodel(source: Source, choice: Any, order: int) -> Submodel:
@@ -114,11 +130,12 @@ def minimise(
     for operator, reach in (
         (ScoreOperator(source, model, np.float32, known, ridge), max(tolerance, _SINGLE)),
         (double, tolerance),
+        (double, tolerance),  # again from the true gradient, should rounding have parted it from the recurrence
     ):
         done = len(trace)
         found = conjugate_gradients(
             operator,
-            theta.astype(operator.dtype),
+            operator.project(theta.astype(operator.dtype)),
             reach,
             max_iterations - done,
             lambda more, done=done: speak(done + more, max_iterations),  # type: ignore[misc]
@@ -127,7 +144,7 @@ def minimise(
         product = operator.apply(theta)
         left = relative_gradient(operator, product)
         # Rounding may leave single precision short of what its recurrence believes.
-        if left <= tolerance or len(trace) >= max_iterations:
+        if left <= tolerance == reach or len(trace) >= max_iterations:
             break
     return _fit(operator, theta, product, trace, tolerance)
 
@@ -166,7 +183,7 @@ def _fit(
             stacklevel=5,
         )
     return TorusFit(
-        *operator.law(theta),
+        *operator.submodel.project(operator.law(theta)),
         method="score matching",
         objective=operator.value(theta, product),
         converged=left <= tolerance,
