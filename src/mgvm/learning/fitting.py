@@ -1,0 +1,158 @@
+"""One way in to all methods: which one for which data, and whether its law can be trusted."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm.inference._progress import Progress
+from mgvm.learning import _degenerate, _fallback, _missing
+from mgvm.learning._methods import METHODS, Plan, complete
+from mgvm.learning._rows import Rows, rows
+from mgvm.learning._start import choice_of
+from mgvm.learning.result import TorusFit
+from mgvm.learning.submodel import Submodel
+
+
+def fit_torus(
+    data: ArrayLike,
+    method: str = "auto",
+    *,
+    order: int = 2,
+    submodel: Any = None,
+    weights: ArrayLike | None = None,
+    penalty: float | str = 0.0,
+    rng: Any = None,
+    standard_errors: bool = False,
+    check_modes: bool = True,
+    progress: Progress = False,
+    **options: Any,
+) -> TorusFit:
+    """An mGvM from rows of angles, some of which may be missing.
+
+    Parameters
+    ----------
+    data : array_like, shape (N, D)
+        Angles in radians, NaN where missing. For score matching a Dask array is taken as well.
+    method : {"auto", "score_matching", "pseudo_likelihood", "likelihood"}
+        "auto" is maximum likelihood, exact, for up to three angles, and pseudo-likelihood from a start by score
+        matching beyond.
+    order : int
+        Harmonics of every angle.
+    submodel : None, str, matrix or list of edges, Submodel
+        Which parameters are free: all, "torus graph", "differences", "sine", "independent", or the couplings of some
+        edges only.
+    weights : array_like, shape (N,), optional
+        Weights of the rows.
+    penalty : float or "auto"
+        Group penalty by which score matching selects edges. The other methods then fit the selected edges without
+        penalty, which undoes its shrinkage. With fewer rows than parameters "auto" is taken where nothing was said,
+        with a warning.
+    rng : None, seed or Generator
+        For draws: of missing angles, and of the law that is looked at.
+    standard_errors : bool
+        Whether to compute them, for up to a few thousand parameters: sandwiches, inverse Fisher information for the
+        likelihood. After a selection of edges they are those of the selected model. Not with missing angles.
+    check_modes : bool
+        Whether to compare draws of a concentrated law with the data. Fitted to narrow data, score matching and
+        pseudo-likelihood see only the neighbourhood of the rows, and their law may have most of its mass elsewhere.
+    progress : bool or callable
+        True prints lines on standard error once the run takes long; a callable gets (done, total).
+    **options
+        Of the method: `tolerance`, `max_iterations`, `start`.
+
+    Returns
+    -------
+    TorusFit
+        `MGvM.from_fit(fit)` is its law; `MGvM.fit` does both.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When a fit did not converge, when there are fewer rows than parameters, when columns determine each other, and
+        when the law found lives far from its data: then a fit by maximum likelihood or in a smaller submodel that does
+        not is returned, and the warning says which.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import MGvM
+    >>> from mgvm.learning import fit_torus
+    >>> law = MGvM(a=[2.0, 0.0, 1.0j, 0.0], P=np.diag([1.0, 1.0, 1.0], 1) + np.diag([1.0, 1.0, 1.0], -1))
+    >>> fit = fit_torus(law.sample(5000, rng=0), submodel="differences")
+    >>> fit.method, bool(abs(fit.P - law.P).max() < 0.15)
+    ('pseudo-likelihood', True)
+    """
+    name = check.choice(method, "method", METHODS)
+    harmonics = check.integer(order, "order", minimum=1)
+    if hasattr(data, "dask"):
+        return _dask(data, name, order=harmonics, submodel=submodel, weights=weights, penalty=penalty, **options)
+    sample = _usable(rows(data, weights, missing=True))
+    model = choice_of(submodel, sample, harmonics)
+    source = check.generator(rng)
+    plan = Plan(name, _penalty(penalty, sample, model), source, bool(standard_errors), progress, options)
+    if np.isnan(sample.x).any():
+        return _missing.fit(sample, model, plan)
+    fit = complete(sample, model, plan)
+    return _fallback.trusted(fit, sample, plan) if check_modes else fit
+
+
+def _dask(data: Any, name: str, **options: Any) -> TorusFit:
+    from mgvm.learning.score_fit import score_matching
+
+    if name != "score_matching":
+        raise ValueError(
+            f"method={name!r} needs the rows in memory, and data is a Dask array; use method='score_matching', whose "
+            "sums over rows Dask can do, or data.compute()"
+        )
+    return score_matching(data, **options)
+
+
+def _usable(sample: Rows) -> Rows:
+    """Rows that say something, of columns that vary."""
+    empty = np.isnan(sample.x).all(axis=1)
+    if empty.any():
+        warnings.warn(
+            f"{int(empty.sum()):,} of {sample.n_rows:,} rows of data have no observed angle and are left out",
+            UserWarning,
+            stacklevel=3,
+        )
+        w = sample.weights[~empty]
+        sample = Rows(np.ascontiguousarray(sample.x[~empty]), w / w.mean())
+    _degenerate.several_rows(sample, "a fit")
+    constant = _degenerate.constant_columns(sample.x, sample.weights)
+    if constant:
+        column = constant[0]
+        value = float(sample.x[~np.isnan(sample.x[:, column]), column][0])
+        more = f" (and {len(constant) - 1} more columns)" if len(constant) > 1 else ""
+        raise ValueError(
+            f"column {column} of data is constant{more}, every angle is {value:.6g}: its law would be a point without "
+            "a density; leave the column out"
+        )
+    return sample
+
+
+def _penalty(penalty: float | str, sample: Rows, model: Submodel) -> float | str:
+    """The penalty that was asked for, or an automatic one where rows are too few."""
+    if isinstance(penalty, str):
+        return check.choice(penalty, "penalty", ("auto",))
+    value = float(check.non_negative(penalty, "penalty"))
+    if value > 0 or sample.effective_count >= model.n_parameters:
+        return value
+    edges = int(np.count_nonzero(model.edges)) // 2
+    cure = (
+        "edges are selected by a penalty (penalty='auto'). Give more rows, or choose a smaller submodel"
+        if edges
+        else "give more rows or lower the order"
+    )
+    warnings.warn(
+        f"{sample.effective_count:,.0f} rows are fewer than the {model.n_parameters:,} parameters of "
+        f"{sample.dimension:,} angles with {edges:,} edges, so that little can be learnt of most: {cure}",
+        UserWarning,
+        stacklevel=3,
+    )
+    return "auto" if edges else 0.0
