@@ -17,12 +17,13 @@ from mgvm.inference import _density, _natural_vector
 from mgvm.inference._law import Matrix, Natural
 from mgvm.inference.result import LogNormalizer
 from mgvm.torus import _engines, _forms, _parameters
+from mgvm.torus._makers import Makers
 
 _SAME = 1e-12
 _STORED = ("a", "b", "_P", "_Q")
 
 
-class MGvM:
+class MGvM(Makers):
     r"""log p(φ) = Re(ā·z) + Re Σ_{t=2..T} b̄_t·z^t + ½ Re(z^H P z) + ½ Re(zᵀ Q̄ z) - log Z,  z = e^{iφ}.
 
     On the D-torus: a Gaussian in R^{2D} restricted to it (for T = 2), an exponential family whose conditionals are GvM.
@@ -90,76 +91,7 @@ class MGvM:
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"MGvM is a frozen value; make a new law instead of setting {name!r}")
 
-    # ---- other forms ----------------------------------------------------------------------------------------------
-
-    @classmethod
-    def from_precision(cls, nu: ArrayLike, kappa: ArrayLike, W: Any) -> Self:
-        """κ·cos(φ - ν) - ½ xᵀWx, x = [cos φ; sin φ]: the over-parametrised form.
-
-        W (2D, 2D) is symmetric, dense or sparse, all cosines before all sines; it need not be positive definite, and
-        adding a number to both diagonal entries of an angle changes nothing.
-        """
-        shape = _parameters.shape_of(W, "W")
-        if len(shape) != 2 or shape[0] < 2 or shape[0] % 2:
-            raise ValueError(f"W must have shape (2D, 2D), all cosines before all sines, got {shape}")
-        rows, size = shape[0], shape[0] // 2
-        strength = _forms.per_angle(kappa, "kappa", size, sign=False)
-        direction = _forms.per_angle(nu, "nu", size)
-        matrix = _parameters.symmetric(W, "W", rows)
-        return cls(strength * np.exp(1j * direction), *_forms.precision_to_natural(matrix, size))
-
-    @classmethod
-    def from_gaussian(cls, mean: ArrayLike, cov: ArrayLike) -> Self:
-        """N(mean, cov) in R^{2D}, all cosines before all sines, conditioned on cos² + sin² = 1 of every angle."""
-        centre = check.finite(mean, "mean")
-        if centre.ndim != 1 or centre.size == 0 or centre.size % 2:
-            raise ValueError(f"mean must have shape (2D,), all cosines before all sines, got {centre.shape}")
-        if np.shape(cov) != (centre.size, centre.size):
-            raise ValueError(f"cov must have shape ({centre.size}, {centre.size}) as mean has {centre.size} numbers")
-        W = np.linalg.inv(check.covariance(cov, centre.size))
-        W = 0.5 * (W + W.T)
-        size, pull = centre.size // 2, W @ centre
-        return cls(pull[:size] + 1j * pull[size:], *_forms.precision_to_natural(W, size))
-
-    @classmethod
-    def from_sine(cls, mu: ArrayLike, kappa: ArrayLike, G: Any) -> Self:
-        """κ·cos(φ - μ) + sin(φ - μ)ᵀ G sin(φ - μ): the multivariate von Mises (sine) law.
-
-        G is symmetric, dense or sparse. Authors who write ½ sᵀΛs mean G = Λ/2.
-        """
-        shape = _parameters.shape_of(G, "G")
-        size = max(_forms.length(mu, kappa), shape[0] if len(shape) == 2 else 1)
-        if shape != (size, size):
-            raise ValueError(f"G must have shape ({size}, {size}), one row an angle, got {shape}")
-        strength = _forms.per_angle(kappa, "kappa", size, sign=False)
-        law = cls(strength.astype(complex), *_forms.sine_rotation(G, size))
-        return law.rotate(_forms.per_angle(mu, "mu", size))
-
-    @classmethod
-    def from_polar(
-        cls,
-        kappa1: ArrayLike,
-        nu1: ArrayLike,
-        kappa2: ArrayLike = 0.0,
-        nu2: ArrayLike = 0.0,
-        U: ArrayLike = 0.0,
-        alpha: ArrayLike = 0.0,
-        V: ArrayLike = 0.0,
-        beta: ArrayLike = 0.0,
-    ) -> Self:
-        """κ₁·cos(φ - ν₁) + κ₂·cos 2(φ - ν₂) + ½ Σ_dj [U_dj cos(φ_d - φ_j - α_dj) + V_dj cos(φ_d + φ_j - β_dj)].
-
-        The paper's minimal form, corrected. U, V and β are symmetric, α is antisymmetric; diagonals are ignored.
-        """
-        size = _forms.length(kappa1, nu1, kappa2, nu2, U, alpha, V, beta)
-        first = _forms.per_angle(kappa1, "kappa1", size, sign=False)
-        second = _forms.per_angle(kappa2, "kappa2", size, sign=False)
-        return cls(
-            first * np.exp(1j * _forms.per_angle(nu1, "nu1", size)),
-            second * np.exp(2j * _forms.per_angle(nu2, "nu2", size)),
-            _forms.phasors(U, alpha, ("U", "alpha"), size, sign=-1),
-            _forms.phasors(V, beta, ("V", "beta"), size, sign=1),
-        )
+    # ---- other forms: see also `Makers` ------------------------------------------------------------------------
 
     def to_polar(self) -> tuple[FloatArray, ...]:
         """κ₁, ν₁, κ₂, ν₂, U, α, V, β of `from_polar`; order 2 at most."""
@@ -175,13 +107,6 @@ class MGvM:
         """ν, κ and W of `from_precision`, W with trace zero in the block of every angle; sparse where the law is."""
         self._refuse_batch("to_precision")
         return np.angle(self.a), np.abs(self.a), _forms.natural_to_precision(self._natural)
-
-    @classmethod
-    def from_natural_vector(cls, theta: ArrayLike, dimension: int, order: int = 2) -> Self:
-        """The law with natural parameters θ, as `natural_vector` lists them."""
-        numbers = check.finite(theta, "theta")
-        size = check.integer(dimension, "dimension", minimum=1)
-        return cls._of(_natural_vector.unpack(numbers, size, check.integer(order, "order", minimum=1)))
 
     def natural_vector(self) -> FloatArray:
         """θ with log p(φ) = θ·T(φ) - log Z, T(φ) the `sufficient_statistics`; 2DT + 2D(D - 1) real numbers."""
