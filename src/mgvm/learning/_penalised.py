@@ -19,14 +19,12 @@ from mgvm.learning._rows import Rows
 from mgvm.learning.result import TorusFit
 from mgvm.learning.submodel import Submodel
 
-CRITERIA = ("ebic", "held-out", "stability")
+CRITERIA = ("ebic", "held-out")
 
 _PATIENCE = 8
 _MORE_EDGES = 1.25
 _WARM_RATIO = 0.75
 _FOLDS = 5
-_HALVES = 10
-_UNSTABLE = 0.05
 
 
 class Chosen(NamedTuple):
@@ -75,18 +73,13 @@ def choose(known: Design, criterion: str, *, gamma: float = 0.25, n_penalties: i
 
         steps = list(path.walk(solver, penalties, enough))
         return Chosen(steps, np.array(values), int(np.argmin(values)))
-    if criterion == "held-out":
-        scores = _held_out(known, penalties)
-        steps = list(path.walk(solver, penalties[: scores.size], lambda steps: False))
-        return Chosen(steps, scores[: len(steps)], int(np.argmin(scores[: len(steps)])))
-    unstable = _instability(known, penalties)
-    steps = list(path.walk(solver, penalties[: unstable.size], lambda steps: False))
-    unstable = unstable[: len(steps)]
-    return Chosen(steps, unstable, max(int(np.sum(np.maximum.accumulate(unstable) <= _UNSTABLE)) - 1, 0))
+    scores = _held_out(known, penalties)
+    steps = list(path.walk(solver, penalties[: scores.size], lambda steps: False))
+    return Chosen(steps, scores[: len(steps)], int(np.argmin(scores[: len(steps)])))
 
 
 def _long_rising(values: list[float], steps: list[path.Step]) -> bool:
-    """Whether the best step lies many steps back, and many edges have come since: a pause of the path is not the end."""
+    """Whether the best step lies far back and many edges have come since: a pause of the path is not its end."""
     best = int(np.argmin(values))
     then, now = (path.support(steps[k].point)[0].size for k in (best, -1))
     return len(values) - 1 - best >= _PATIENCE and now >= _MORE_EDGES * then + _PATIENCE
@@ -118,27 +111,6 @@ def _held_out(known: Design, penalties: FloatArray) -> FloatArray:
     return total[:reached] / (fold.max() + 1)
 
 
-def _instability(known: Design, penalties: FloatArray) -> FloatArray:
-    """2 f (1 - f) averaged over the edges chosen at least once, f how often halves of the rows choose one."""
-    size, rng = known.dimension, np.random.default_rng(0)
-    counts: list[FloatArray] = []
-    reached = penalties.size
-    for _ in range(_HALVES):
-        half = subset(known, rng.permutation(known.n_rows) < known.n_rows // 2)
-        # More edges than a node has rows for tell nothing of stability.
-        done = 0
-        for k, step in enumerate(path.walk(path.PathSolver(half), penalties, lambda steps: False)):
-            if k == len(counts):
-                counts.append(np.zeros((size, size)))
-            counts[k][path.support(step.point)] += 1.0
-            done = k + 1
-            if k and counts[k].astype(bool).sum() > 10 * size:
-                break
-        reached = min(reached, done)
-    shares = [count / _HALVES for count in counts[:reached]]
-    return np.array([2.0 * float((f * (1 - f)).sum()) / max(int((f > 0).sum()), 1) for f in shares])
-
-
 def natural_of(known: Design, submodel: Submodel, point: Point) -> Natural:
     """The natural parameters at a point, dense."""
     turn = np.ones(known.dimension) if submodel.directions is None else np.exp(1j * submodel.directions)
@@ -157,8 +129,8 @@ def torus_fit(known: Design, submodel: Submodel, step: path.Step, *, refit: bool
     if not converged:
         warnings.warn(
             f"penalised score matching with penalty={step.penalty:g} stopped with a subgradient of "
-            f"{step.violation:.2g} after {step.sweeps} sweeps; raise the penalty, leave out angles that nearly determine "
-            "each other, or choose a smaller submodel",
+            f"{step.violation:.2g} after {step.sweeps} sweeps; raise the penalty, leave out angles that nearly "
+            "determine each other, or choose a smaller submodel",
             ConvergenceWarning,
             stacklevel=4,
         )

@@ -24,7 +24,7 @@ class PenaltyPath:
     Attributes
     ----------
     penalties, criteria : ndarray, shape (K,)
-        The penalties, and what the criterion says of each; smaller is better (for "stability": at most 0.05).
+        The penalties, and what the criterion says of each; smaller is better.
     criterion : str
         Which one.
     chosen : int
@@ -87,12 +87,11 @@ def penalty_path(
         Angles in radians, one row an observation.
     order, submodel, weights
         As in `score_matching`.
-    criterion : {"ebic", "held-out", "stability"}
+    criterion : {"ebic", "held-out"}
         "ebic": 2N J + Σ_e k_e (log N + 4γ log(D)/q_e) of the fit without penalty on the edges selected. J is no
         log-likelihood: 2N times its fall by a null edge is χ² weighted by the eigenvalues of H⁻¹Σ, H the Hessian of J
         and Σ the covariance of its gradient; k_e = tr(H_e⁻¹Σ_e) in place of the q_e numbers of an edge puts the two
-        on one scale. "held-out": J on rows left out, five folds. "stability": the smallest penalty at which the
-        edges that halves of the rows select differ by at most 5 %.
+        on one scale. "held-out": the same fit's J on rows left out, in five folds; it keeps more edges.
     gamma : float
         How much EBIC charges for the number of edges there are to choose from; 0 is BIC.
     n_penalties : int
