@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from mgvm.circle import ProjectedNormal as ProjectedNormal
     from mgvm.circle import VonMises as VonMises
     from mgvm.circle import WrappedNormal as WrappedNormal
+    from mgvm.models import TorusMixture as TorusMixture
     from mgvm.torus import MGvM as MGvM
     from mgvm.torus import MultivariateWrappedNormal as MultivariateWrappedNormal
 
@@ -27,6 +28,7 @@ _NAMES = {
     "MGvM": "mgvm.torus.mgvm",
     "MultivariateWrappedNormal": "mgvm.torus.wrapped_normal",
     "ProjectedNormal": "mgvm.circle.projected_normal",
+    "TorusMixture": "mgvm.models.mixture",
     "VonMises": "mgvm.circle.von_mises",
     "WrappedNormal": "mgvm.circle.wrapped_normal",
 }

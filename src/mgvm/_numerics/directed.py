@@ -42,7 +42,12 @@ def log_densities(points: np.ndarray, rows: np.ndarray, eta: np.ndarray, facts: 
 
 @entry(fastmath={"contract"})
 def slopes_and_curvatures(
-    features: np.ndarray, points: np.ndarray, pairs: tuple, moments: np.ndarray, slope: np.ndarray, curvature: np.ndarray
+    features: np.ndarray,
+    points: np.ndarray,
+    pairs: tuple,
+    moments: np.ndarray,
+    slope: np.ndarray,
+    curvature: np.ndarray,
 ) -> None:
     """Add up gradients (K, m) and negative Hessians (K, m, m) of Σ w log p of one angle; upper blocks and triangles.
 

@@ -7,9 +7,13 @@ from typing import TYPE_CHECKING
 from mgvm._lazy import attach
 
 if TYPE_CHECKING:
-    pass
+    from mgvm.models._conditional import ConditionalMixture as ConditionalMixture
+    from mgvm.models.mixture import TorusMixture as TorusMixture
 
-_NAMES: dict[str, str] = {}
+_NAMES = {
+    "ConditionalMixture": "mgvm.models._conditional",
+    "TorusMixture": "mgvm.models.mixture",
+}
 
 __all__ = list(_NAMES)
 

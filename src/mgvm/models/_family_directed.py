@@ -8,6 +8,7 @@ Without couplings this is a product of GvM, without second harmonics as well one
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -93,20 +94,21 @@ class DirectedFamily:
         """2 numbers of a_d and η₂ each, and 4 of every C_dj."""
         return (4 if self.second else 2) * dimension + (2 * dimension * (dimension - 1) if self.coupled else 0)
 
-    def _size(self, angle: int) -> int:
+    def features_of(self, angle: int) -> int:
+        """How many features an angle depends on, the constant among them."""
         return 1 + 2 * angle if self.coupled else 1
 
     def _free(self, angle: int) -> int:
-        return 2 * self._size(angle) + (2 if self.second else 0)
+        return 2 * self.features_of(angle) + (2 if self.second else 0)
 
     def start(self, x: FloatArray, weights: FloatArray) -> DirectedParameters:
         """Independent angles by their moments, then Newton steps."""
         dimension, components = x.shape[1], weights.shape[1]
-        longest = 2 * self._size(dimension - 1) + 2
+        longest = 2 * self.features_of(dimension - 1) + 2
         packed = np.zeros((components, dimension, longest))
         total = weights.sum(axis=0)
         for angle, column in enumerate(self.order):
-            size = self._size(angle)
+            size = self.features_of(angle)
             z = weights.T @ np.exp(1j * x[:, column]) / total
             length = np.minimum(np.abs(z), 1.0)
             # 1/κ = 2 (1 - |m|) when narrow; a little less concentrated is a safer start than a little more.
@@ -122,19 +124,23 @@ class DirectedFamily:
 
     def log_density(self, parameters: DirectedParameters, x: FloatArray, near: BoolArray | None = None) -> FloatArray:
         """Normalised log densities (N, K), -inf where `near` is False."""
+        return self.log_factors(parameters, x, near, range(x.shape[1]))
+
+    def log_factors(
+        self, parameters: DirectedParameters, x: FloatArray, near: BoolArray | None, angles: Iterable[int]
+    ) -> FloatArray:
+        """log Π of the factors of some angles, numbered in the family's order; (N, K)."""
+        chosen = list(angles)
         components = count(parameters)
         shape = (components, x.shape[0])
-        if near is None:
-            flat = np.arange(shape[0] * shape[1])
-        else:
-            flat = np.flatnonzero(np.ascontiguousarray(near.T))
+        flat = np.arange(shape[0] * shape[1]) if near is None else np.flatnonzero(np.ascontiguousarray(near.T))
         out = np.full(shape[0] * shape[1], -np.inf)
         features, points = self._features(x)
         for begin in range(0, flat.size, _CHUNK):
             part = flat[begin : begin + _CHUNK]
             owners, rows = np.divmod(part, shape[1])
             sums = np.zeros(part.size)
-            for angle in range(x.shape[1]):
+            for angle in chosen:
                 block = self._block(parameters.packed, angle)
                 self._add_log_density(block, features, points[angle], Pairs(rows, owners, sums))
             out[part] = sums
@@ -170,7 +176,7 @@ class DirectedFamily:
         slope, metric = np.zeros_like(parameters.slope), np.zeros_like(parameters.metric)
         means = weights.T @ features / total[:, None]
         for angle in range(x.shape[1]):
-            size, length = self._size(angle), 2 * self._size(angle) + 2
+            size, length = self.features_of(angle), 2 * self.features_of(angle) + 2
             across = weights.T @ points[angle] / total[:, None]
             first, second = _unit(across[:, :2]), _unit(across[:, 2:])
             pull = (1.0 - np.exp(-0.5 * self.jitter**2)) * first[:, :, None] * means[:, None, :size]
@@ -210,6 +216,13 @@ class DirectedFamily:
 
         return log_marginal(self, parameters, x)
 
+    def natural(self, parameters: DirectedParameters, x: FloatArray, angle: int) -> ComplexArray:
+        """η (N, 2) of one angle of the first component, given the angles before it."""
+        features, _ = self._features(x)
+        rows = np.arange(x.shape[0])
+        pairs = Pairs(rows, np.zeros_like(rows), np.ones(rows.size))
+        return _natural(self._block(parameters.packed, angle), features, pairs)
+
     def _features(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1, cos, sin, cos, sin, …) (N, 2D + 1) in the family's order, and (D, N, 4) with the doubled angles."""
         z = np.exp(1j * x[:, list(self.order)])
@@ -220,10 +233,10 @@ class DirectedFamily:
         return features, np.ascontiguousarray(points.transpose(1, 0, 2))
 
     def _block(self, packed: FloatArray, angle: int) -> FloatArray:
-        return np.ascontiguousarray(packed[:, angle, : 2 * self._size(angle) + 2])
+        return np.ascontiguousarray(packed[:, angle, : 2 * self.features_of(angle) + 2])
 
     def _prior(self, parameters: DirectedParameters, angle: int) -> tuple[FloatArray, FloatArray]:
-        length = 2 * self._size(angle) + 2
+        length = 2 * self.features_of(angle) + 2
         return parameters.slope[:, angle, :length], parameters.metric[:, angle, :length, :length]
 
     def _add_log_density(self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs) -> None:
@@ -254,9 +267,7 @@ class DirectedFamily:
         self._add_log_density(block, features, points, pairs._replace(weights=sums))
         return np.bincount(pairs.owners, pairs.weights * sums, block.shape[0])
 
-    def _searched(
-        self, old: FloatArray, step: FloatArray, gain: FloatArray, factor: _Factor
-    ) -> FloatArray:
+    def _searched(self, old: FloatArray, step: FloatArray, gain: FloatArray, factor: _Factor) -> FloatArray:
         """old + step, the step halved until the objective does not fall; components at their best stay."""
         features, points, pairs, slope, metric = factor
         best = old.copy()

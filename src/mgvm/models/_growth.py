@@ -94,7 +94,7 @@ def _halves(x: FloatArray, shares: FloatArray, rng: np.random.Generator) -> Floa
         w, near = shares[used, k], points[used]
         away = near - w @ near / w.sum()
         scale, axes = np.linalg.eigh((away * w[:, None]).T @ away / w.sum())
-        # Mostly the widest direction; now and then the second, so that a split that gained nothing is not tried for ever.
+        # Now and then the second widest direction, so that a split that gained nothing is not tried for ever.
         pick = axes[:, -1] if rng.random() < 0.75 or len(scale) < 2 else axes[:, -2]
         along = away @ pick
         width = math.sqrt(max(float(w @ along**2 / w.sum()), 1e-300))

@@ -1,0 +1,47 @@
+"""Which family a mixture is made of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from mgvm import _validation as check
+from mgvm.models._family import Family
+from mgvm.models._family_directed import DirectedFamily
+
+FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal")
+_EXACT_UP_TO = 3
+
+
+def family_of(settings: Any, dimension: int) -> Family:
+    """The family that `settings` (a TorusMixture) asks for."""
+    word = settings.component
+    if word == "auto":
+        word = "mgvm" if dimension <= _EXACT_UP_TO else "directed"
+    if word == "mgvm":
+        from mgvm.models._family_mgvm import MGvMFamily
+
+        return MGvMFamily(shrinkage=settings.ridge)
+    if word == "wrapped_normal":
+        from mgvm.models._family_wrapped import WrappedFamily
+
+        return WrappedFamily()
+    return DirectedFamily(
+        order=_angle_order(settings.angle_order, dimension),
+        coupled=word != "von_mises",
+        second=word == "directed",
+        ridge=float(settings.ridge),
+        stiffness=10.0 if settings.pseudo_count else 0.0,
+        pseudo_count=float(settings.pseudo_count),
+    )
+
+
+def _angle_order(value: Any, dimension: int) -> tuple[int, ...]:
+    if value is None:
+        return tuple(range(dimension))
+    order = tuple(check.integer(item, "angle_order") for item in value)
+    if sorted(order) != list(range(dimension)):
+        raise ValueError(
+            f"angle_order must name each of the columns 0 to {dimension - 1} once, got {order}; leave it out for the "
+            "order of the columns"
+        )
+    return order

@@ -1,0 +1,302 @@
+"""Mixtures of laws on the torus, in scikit-learn's manner."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.inference.result import ConvergenceWarning
+from mgvm.learning._rows import Rows, circular_spread, rows
+from mgvm.models import _em, _missing
+from mgvm.models._components import FAMILIES, family_of
+from mgvm.models._conditional import conditional_law
+from mgvm.models._em import Mixture
+from mgvm.models._mixture_fit import Fit
+
+_CONSTANT = 1e-8  # circular spread of a column below which it is taken for constant
+
+
+class TorusMixture(DensityMixin, BaseEstimator):
+    """p(φ) = Σ_k π_k p_k(φ): a mixture of normalised laws of D angles, fitted by EM.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default 1
+        K. "auto" grows the mixture by splits as long as held-out rows score better, up to `max_components`.
+    component : {"auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal"}, default "auto"
+        The family. "mgvm" is the multivariate generalised von Mises law (D <= 3); "directed" a GvM for every angle
+        given those before it, exact at any D; "directed_von_mises" the same without second harmonics, several times
+        faster; "von_mises" products of von Mises laws. "auto" is "mgvm" for D <= 3 and "directed" beyond.
+    n_init : int, default 1
+        Starts; each runs a short road, the best is continued.
+    max_iter : int, default 100
+        EM iterations of the last run.
+    tol : float, default 1e-4
+        EM ends when the bound gains less a row in an iteration.
+    ridge : float, default 1e-3
+        Weak shrinkage of natural parameters.
+    pseudo_count : float, default 30
+        Directed components shrink their couplings towards independence as so many rows would, in the metric of their
+        own Fisher information. 0 for none.
+    angle_order : sequence of int, optional
+        The order of the angles in directed components; by default as they come.
+    max_components : int, default 300
+        Where growth ends with ``n_components="auto"``.
+    validation_fraction : float, default 0.15
+        Rows held out by ``n_components="auto"``; the last EM run sees them as well.
+    warm_start : bool, default False
+        Whether `fit` goes on from the last fit.
+    verbose : int, default 0
+        1 prints progress to the error stream.
+    random_state : int, RandomState or None
+        Of the starts and splits.
+
+    Attributes
+    ----------
+    weights_ : ndarray, shape (n_components_,)
+        Mixing weights.
+    components_ : NamedTuple of ndarray
+        Parameters of the components, as the family has them.
+    family_ : object
+        The family.
+    n_components_ : int
+        K; fewer than asked for where components came to nothing.
+    converged_ : bool
+        Whether the last EM run reached its tolerance.
+    n_iter_ : int
+        Its iterations.
+    lower_bound_ : float
+        Its bound: mean log density of the training rows plus log prior, a row.
+    lower_bounds_ : ndarray
+        The bound after every iteration; it never falls.
+    validation_scores_ : dict
+        Held-out score by number of components, of ``n_components="auto"``.
+
+    Notes
+    -----
+    Rows may lack angles (NaN): `fit` imputes them by draws from their conditional law, over and over; all else
+    integrates them out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm.models import TorusMixture
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.concatenate([rng.vonmises(1.0, 8.0, (200, 2)), rng.vonmises(-2.0, 8.0, (200, 2))])
+    >>> mixture = TorusMixture(2, component="von_mises", random_state=0).fit(x)
+    >>> np.sort(mixture.weights_).round(2)
+    array([0.5, 0.5])
+    >>> bool(mixture.score(x) > -2.4)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | Literal["auto"] = 1,
+        *,
+        component: str = "auto",
+        n_init: int = 1,
+        max_iter: int = 100,
+        tol: float = 1e-4,
+        ridge: float = 1e-3,
+        pseudo_count: float = 30.0,
+        angle_order: Any = None,
+        max_components: int = 300,
+        validation_fraction: float = 0.15,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ):
+        self.n_components = n_components
+        self.component = component
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.ridge = ridge
+        self.pseudo_count = pseudo_count
+        self.angle_order = angle_order
+        self.max_components = max_components
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ---- fitting --------------------------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to rows of angles (N, D) in radians, NaN where one is missing."""
+        x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
+        data = rows(x, sample_weight, missing=True)
+        self._check(data)
+        generator = _generator(self.random_state)
+        warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
+        family = self.family_ if warm else family_of(self, data.dimension)
+        fit = Fit(family, generator, self.n_init, self.max_iter, self.tol, self._tell)
+        try:
+            _missing.fit(fit, data, self._sizes(), warm)
+        except KeyboardInterrupt:
+            if fit.best is None:
+                raise
+            warnings.warn(
+                f"the fit was interrupted; it keeps the best mixture so far, of {fit.best.size} components",
+                ConvergenceWarning,
+                stacklevel=2,
+            )
+            fit.converged = True  # the user knows
+        self._keep(fit)
+        return self
+
+    def _sizes(self) -> tuple[int, float]:
+        """(K, 0), or (largest K, fraction held out) for "auto"."""
+        if isinstance(self.n_components, str):
+            check.choice(self.n_components, "n_components", ["auto"])
+            largest = check.integer(self.max_components, "max_components", minimum=1)
+            return largest, check.single_fraction(self.validation_fraction, "validation_fraction")
+        return check.integer(self.n_components, "n_components", minimum=1), 0.0
+
+    def _check(self, data: Rows) -> None:
+        check.integer(self.n_init, "n_init", minimum=1)
+        check.integer(self.max_iter, "max_iter", minimum=1)
+        check.single_positive(self.tol, "tol")
+        check.non_negative(self.ridge, "ridge")
+        check.non_negative(self.pseudo_count, "pseudo_count")
+        check.choice(self.component, "component", FAMILIES)
+        size, fraction = self._sizes()
+        if not fraction and size > data.n_rows:
+            raise ValueError(
+                f"n_components = {size} needs as many rows, got n_samples = {data.n_rows}; give more rows or ask for "
+                "fewer components"
+            )
+        if fraction and data.n_rows < 2:
+            raise ValueError(
+                f'n_components="auto" holds rows out and needs 2 at least, got n_samples = {data.n_rows}; give '
+                "n_components as a number"
+            )
+        spread = circular_spread(data.x, data.weights)
+        if data.n_rows > 1 and (spread < _CONSTANT).any():
+            warnings.warn(
+                f"column {int(np.argmin(spread))} of X is constant: its density has no finite maximum, so that "
+                "shrinkage alone bounds its concentration; leave the column out",
+                stacklevel=3,
+            )
+
+    def _tell(self, text: str) -> None:
+        if self.verbose:
+            print(f"TorusMixture: {text}", file=sys.stderr, flush=True)
+
+    def _keep(self, fit: Fit) -> None:
+        assert fit.best is not None
+        self.family_, self.components_ = fit.family, fit.best.parameters
+        self.weights_ = np.exp(fit.best.log_weights)
+        self.n_components_ = fit.best.size
+        self.lower_bounds_ = np.array(fit.trace)
+        self.lower_bound_ = fit.trace[-1] if fit.trace else -np.inf
+        self.n_iter_, self.converged_ = max(len(fit.trace), 1), fit.converged
+        self.validation_scores_ = dict(fit.scores)
+        if not fit.converged:
+            gain = fit.trace[-1] - fit.trace[-2] if len(fit.trace) > 1 else float("inf")
+            warnings.warn(
+                f"EM did not converge in max_iter = {self.max_iter} iterations: the last one gained {gain:.2g} a row, "
+                f"more than tol = {self.tol:g}; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # ---- densities ------------------------------------------------------------------------------------------------
+
+    def _mixture(self) -> Mixture:
+        with np.errstate(divide="ignore"):
+            return Mixture(np.log(self.weights_), self.components_)
+
+    def _rows(self, X: ArrayLike) -> FloatArray:
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        return np.ascontiguousarray(check.angle_data_or_nan(x, "X"))
+
+    def _log_joint(self, X: ArrayLike) -> FloatArray:
+        x = self._rows(X)
+        return _missing.log_joint(self.family_, self._mixture(), x)
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Log density of every row, of its observed angles where some are missing."""
+        return _em.log_sum(self._log_joint(X))
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Mean log density of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Responsibilities (N, K): the probability that a row came from each component."""
+        joint = self._log_joint(X)
+        return _em.responsibilities(joint, _em.log_sum(joint))
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The most probable component of every row."""
+        return np.asarray(np.argmax(self._log_joint(X), axis=1))
+
+    def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Fit, then the most probable component of every row."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def n_parameters(self) -> int:
+        """Free parameters, mixing weights included."""
+        check_is_fitted(self)
+        return int(self.n_components_ * (self.family_.n_parameters(self.n_features_in_) + 1) - 1)
+
+    def bic(self, X: ArrayLike) -> float:
+        """Bayesian information criterion on X, the lower the better. It picks too few components of real data."""
+        scores = self.score_samples(X)
+        return float(-2.0 * scores.sum() + self.n_parameters() * np.log(scores.size))
+
+    def aic(self, X: ArrayLike) -> float:
+        """Akaike's information criterion on X, the lower the better."""
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.n_parameters())
+
+    # ---- draws, missing angles ------------------------------------------------------------------------------------
+
+    def sample(self, n_samples: int = 1, rng: Any = None) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Draws (n_samples, D) in [-π, π) and the components they came from; `random_state` rules where rng is None."""
+        check_is_fitted(self)
+        size = check.integer(n_samples, "n_samples", minimum=1)
+        generator = _generator(self.random_state) if rng is None else check.generator(rng)
+        labels = np.sort(generator.choice(self.n_components_, size=size, p=self.weights_ / self.weights_.sum()))
+        return self.family_.sample(self.components_, labels, generator), labels
+
+    def impute(self, X: ArrayLike, *, method: Literal["mean", "sample"] = "mean", rng: Any = None) -> FloatArray:
+        """X with its missing angles filled in, by conditional mean directions or by one joint draw for every row."""
+        x = self._rows(X)
+        check.choice(method, "method", ["mean", "sample"])
+        generator = _generator(self.random_state) if rng is None else check.generator(rng)
+        if method == "sample":
+            return _missing.drawn(self.family_, self._mixture(), x, generator)
+        return _missing.mean_directions(self.family_, self._mixture(), x)
+
+    def conditional(self, given: dict[Any, ArrayLike]) -> Any:
+        """The law of the other angles given some: ``{column: angle or angles}``, columns by number or name.
+
+        Returns a batched `GridDensity` when one angle is left, else a `ConditionalMixture` with `logpdf` and `sample`.
+        """
+        check_is_fitted(self)
+        names = list(getattr(self, "feature_names_in_", []))
+        return conditional_law(self.family_, self._mixture(), given, self.n_features_in_, names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _generator(state: Any) -> np.random.Generator:
+    if isinstance(state, np.random.Generator):
+        return state
+    if isinstance(state, np.random.RandomState):
+        return np.random.default_rng(check_random_state(state).randint(2**31))
+    return check.generator(state)
