@@ -1,0 +1,84 @@
+"""Tilted laws of circular regression: from cavities and grouped observations to moments, in blocks of like width."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mgvm._numerics.soft_circle import tilted_moments
+from mgvm._validation import FloatArray
+from mgvm.models._gp_noise import Groups, Noise
+
+_FEWEST, _MOST = 64, 4096
+_MEMORY = 2**24  # numbers in one block of values and features
+
+
+class Tilted(NamedTuple):
+    """Of every input: log Z (N,), E[T] (N, 5), Cov[T] (N, 5, 5), E and Cov[T, ·] of the noise's derivatives."""
+
+    log_normalizer: FloatArray
+    mean: FloatArray
+    covariance: FloatArray
+    noise_mean: FloatArray
+    noise_cross: FloatArray
+
+
+@dataclass(frozen=True)
+class Observations:
+    """Groups of observed angles under a noise law, on the soft circle of width τ (0 the circle, inf the plane)."""
+
+    groups: Groups
+    noise: Noise
+    rho: FloatArray
+    spread: float
+
+    @property
+    def pull(self) -> float:
+        """τ⁻², negative for the circle itself: the kernel's way to tell."""
+        return -1.0 if self.spread == 0.0 else self.spread**-2.0
+
+    @property
+    def size(self) -> int:
+        """The number of inputs N."""
+        return int(self.groups.starts.size)
+
+    def tilted(self, cavity: FloatArray) -> Tilted:
+        """Moments of cavity times radial factor times likelihood."""
+        width = self.noise.concentration(self.rho) * self.groups.total
+        return self._blocks(cavity, _counts(cavity, width), with_likelihood=True)
+
+    def cavities(self, cavity: FloatArray) -> Tilted:
+        """Moments of cavity times radial factor, without the likelihood."""
+        return self._blocks(cavity, _counts(cavity, np.zeros(self.size)), with_likelihood=False)
+
+    def _blocks(self, cavity: FloatArray, counts: np.ndarray, *, with_likelihood: bool) -> Tilted:
+        """Rows whose grids have the same number of nodes go through the kernel together."""
+        extra = self.rho.size if with_likelihood else 0
+        out = Tilted(*(np.empty(shape) for shape in _shapes(self.size, extra)))
+        for count in np.unique(counts):
+            nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+            points = np.stack([np.cos(nodes), np.sin(nodes)])
+            every = np.flatnonzero(counts == count)
+            for which in np.array_split(every, 1 + every.size * int(count) * (1 + extra) // _MEMORY):
+                if with_likelihood:
+                    groups = self.groups if which.size == self.size else self.groups.take(which)
+                    values, features = self.noise.likelihood(self.rho, groups, nodes)
+                else:
+                    values, features = np.zeros((which.size, count)), np.zeros((which.size, count, 0))
+                found = tilted_moments(cavity[which], values, features, points, self.pull)
+                for target, block in zip(out, found, strict=True):
+                    target[which] = block
+        return out
+
+
+def _shapes(size: int, extra: int) -> tuple[tuple[int, ...], ...]:
+    return (size,), (size, 5), (size, 5, 5), (size, extra), (size, 5, extra)
+
+
+def _counts(cavity: FloatArray, width: FloatArray) -> np.ndarray:
+    """Nodes that resolve a law whose log density has the given curvature: powers of two, few blocks."""
+    total = width + np.hypot(cavity[:, 0], cavity[:, 1]) + 2.0 * np.abs(cavity[:, 2:]).sum(axis=1)
+    wanted = 32.0 + 10.0 * np.sqrt(np.where(np.isfinite(total), total, 0.0))
+    return np.clip(2 ** np.ceil(np.log2(wanted)), _FEWEST, _MOST).astype(np.int64)

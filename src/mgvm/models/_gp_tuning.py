@@ -1,0 +1,104 @@
+"""Hyper-parameters of circular regression: leave-one-out densities (or the evidence) with weak priors, by L-BFGS."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.linalg import lapack
+
+from mgvm._validation import FloatArray
+from mgvm.models._gp_dense import DensePropagation, State
+from mgvm.models._gp_gradient import Score, evidence, leave_one_out
+from mgvm.models._gp_noise import Groups, Noise
+from mgvm.models._gp_prior import Prior
+from mgvm.models._gp_tilted import Observations
+from mgvm.models._short_steps import minimise
+
+_PRIOR_SPREAD = 1.5  # standard deviation of the weak prior on every logarithm
+_ROUGH, _FINE = 1e-4, 1e-7  # mismatch of expectation propagation while searching, and at the end
+
+
+class Tuned(NamedTuple):
+    """Hyper-parameters with the posterior they give."""
+
+    prior: Prior
+    rho: FloatArray
+    state: State
+    score: Score
+    objective: float
+    converged: bool
+
+
+@dataclass
+class Tuning:
+    """The problem: inputs, observations grouped by input, and what is to be learnt."""
+
+    inputs: Any
+    groups: Groups
+    prior: Prior
+    noise: Noise
+    spread: float
+    criterion: str = "loo"
+    report: Callable[[float], object] = lambda value: None
+    best: Tuned | None = field(default=None, init=False)
+    _sites: FloatArray | None = field(default=None, init=False)
+
+    @property
+    def start(self) -> FloatArray:
+        """Where the search begins, and the centre of the weak prior."""
+        return np.concatenate([self.prior.theta, self.noise.start])
+
+    @property
+    def _bounds(self) -> FloatArray:
+        rest = np.tile([-12.0, 12.0], (self.noise.start.size, 1))
+        return np.concatenate([self.prior.bounds, rest])
+
+    def solve(self, vector: FloatArray, tolerance: float) -> tuple[Tuned, FloatArray]:
+        """The posterior at given hyper-parameters, and the gradient of the objective."""
+        prior, rho = self.prior.at(vector[: self.prior.theta.size]), vector[self.prior.theta.size :]
+        matrix, pull_back = prior.with_gradient(self.inputs)
+        problem = DensePropagation(_inverse(matrix), Observations(self.groups, self.noise, rho, self.spread))
+        state, converged = problem.run(self._sites, tolerance)
+        self._sites = state.sites
+        score = (evidence if self.criterion == "evidence" else leave_one_out)(problem, state)
+        gradient = np.concatenate([pull_back(score.covariance_gradient), score.noise_gradient])
+        away = (vector - self.start) / _PRIOR_SPREAD
+        objective = score.value - 0.5 * float(away @ away)
+        return Tuned(prior, rho, state, score, objective, converged), gradient - away / _PRIOR_SPREAD
+
+    def search(self, starts: list[FloatArray], max_iterations: int = 60) -> Tuned:
+        """The best of several searches; an interruption keeps the best so far."""
+        for start in starts:
+            self._sites = None
+            # An observation tells about 0.1 nats of each logarithm, its prior the rest.
+            curvature = 0.1 * float(self.groups.total.sum()) + _PRIOR_SPREAD**-2
+            minimise(self._negative, start, self._bounds, curvature=curvature, max_steps=max_iterations)
+        assert self.best is not None
+        return self.finish(np.concatenate([self.best.prior.theta, self.best.rho]))
+
+    def finish(self, vector: FloatArray) -> Tuned:
+        """The posterior at given hyper-parameters, to full accuracy."""
+        return self.solve(vector, _FINE)[0]
+
+    def _negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+        found, gradient = self.solve(vector, _ROUGH)
+        if self.best is None or (found.objective > self.best.objective and found.converged):
+            self.best = found
+        self.report(found.objective)
+        return -found.objective, -gradient
+
+
+def _inverse(matrix: FloatArray) -> FloatArray:
+    """The inverse of a covariance matrix; an error with the cure where there is none."""
+    factor, failed = lapack.dpotrf(np.asfortranarray(matrix), lower=1)
+    if failed:
+        smallest = float(np.linalg.eigvalsh(matrix)[0])
+        raise ValueError(
+            f"the kernel matrix is not positive definite (smallest eigenvalue {smallest:.3g}); use a valid kernel, or "
+            "add a WhiteKernel that lifts its diagonal by more than that"
+        )
+    lower, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
