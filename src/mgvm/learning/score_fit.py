@@ -53,8 +53,8 @@ def score_matching(
     weights : array_like, shape (N,), optional
         Of the rows.
     penalty : float or str
-        Weight of the group penalty Σ_ij |(P_ij, Q_ij)|, which sets edges to zero; or how to pick it, "ebic", "held-out"
-        or "stability" (see `penalty_path`), after which the edges selected are fitted without penalty.
+        Weight of the group penalty Σ_ij |(P_ij, Q_ij)|, which sets edges to zero; or how to pick it, "ebic" or
+        "held-out" (see `penalty_path`), after which the edges selected are fitted without penalty.
     tolerance : float
         Largest |Hθ + c|/|c| at the end. Below 1e-5 the last steps are done in double precision.
     max_iterations : int
