@@ -1,7 +1,7 @@
 """The sums of `mgvm._numerics.directed` without second harmonics: normalisers are Bessel functions, one pass does all.
 
-log p = Re(conj(η) z) - log 2π I₀(κ), κ = |η|; E[z] = A η/κ with A = I₁/I₀; the variance of z is 1 - A/κ - A² along η and
-A/κ across.
+log p = Re(conj(η) z) - log 2π I₀(κ), κ = |η|; E[z] = A η/κ with A = I₁/I₀; its variance is 1 - A/κ - A² along η and
+A/κ across it.
 """
 
 from __future__ import annotations
