@@ -25,7 +25,7 @@ from mgvm.models._family import BoolArray, IntArray
 
 _FIRST_STEPS = 8  # Newton steps from the Gaussian start
 _AWAY = 2.0  # standard deviations by which the data may have left the anchor
-_LEAST_SPREAD = 1e-4
+_LEAST_SPREAD = 1e-4  # of 1 - cos
 
 
 class MGvMComponents(NamedTuple):
@@ -53,7 +53,7 @@ class MGvMFamily:
     """mGvM components with T = `order` harmonics of every angle, D <= 3."""
 
     order: int = 2
-    shrinkage: float = 1e-3
+    shrinkage: float = 0.3
 
     @property
     def name(self) -> str:
@@ -92,9 +92,7 @@ class MGvMFamily:
         target = self._target(mean, total, parameters.anchor)
         target[~used] = parameters.mean[~used]  # a law that is its own target stays
         moments = frame.Moments(parameters.log_integral, parameters.mean, parameters.covariance)
-        at = newton.State(
-            parameters.local, moments, (parameters.local * target).sum(axis=1) - parameters.log_integral
-        )
+        at = newton.State(parameters.local, moments, (parameters.local * target).sum(axis=1) - parameters.log_integral)
         space = newton.Space(x.shape[1], self.order, quick=True)
         return self._components(newton.improve(at, target, space)[0], parameters.anchor)
 
