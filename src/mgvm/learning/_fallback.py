@@ -5,8 +5,10 @@ further modes. Fewer can hide in these, from the richest to the plainest:
 
 * maximum likelihood, which reproduces the moments of the data (up to three angles);
 * Q = 0, where angles attract each other if they vary together;
+* the sine model about the means μ, Σ κ_d cos(φ_d - μ_d) + sᵀGs with s = sin(φ - μ): as cos ≤ 1 - ½s², it has no other
+  peak where diag(κ) - 2G is positive definite, and any small covariance can be its own;
 * one coupling for each pair, of its difference where the pair varies together and of its sum where one rises as the
-  other falls: with positive strengths all terms of the density peak at the means, and b = 0 leaves no other peak;
+  other falls, and b = 0: with positive strengths all terms of the density peak at the means;
 * independent von Mises angles.
 """
 
@@ -17,8 +19,9 @@ from collections.abc import Iterator
 
 import numpy as np
 
+from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning import _remote
+from mgvm.learning import _degenerate, _remote
 from mgvm.learning._methods import EXACT, Plan, complete
 from mgvm.learning._rows import Rows
 from mgvm.learning.result import TorusFit
@@ -29,6 +32,8 @@ def trusted(fit: TorusFit, sample: Rows, plan: Plan) -> TorusFit:
     """The fit, or the first below it whose draws look like the data."""
     if fit.method == "likelihood" or not _remote.needs_look(fit.natural):
         return fit
+    if _degenerate.description(sample.x, sample.weights):
+        return fit  # said already, and no law is like such data
     trouble = _remote.discrepancy(fit.natural, sample, plan.rng)
     if not trouble.serious:
         return fit
@@ -68,17 +73,21 @@ def _others(fit: TorusFit, sample: Rows) -> Iterator[tuple[str, str, Submodel]]:
         if (model.sums & model.differences).any():
             yield "pseudo-likelihood with Q = 0", pseudo, Submodel(model.order, model.differences, nothing)
         together, apart = _signs(sample)
-        signed = Submodel(model.order, model.differences & together, model.sums & apart)
-        yield "pseudo-likelihood with P or Q = 0 for every edge", pseudo, signed
-        plain = Submodel(1, signed.differences, signed.sums)
-        yield "pseudo-likelihood with b = 0 and P or Q = 0 for every edge", pseudo, plain
+        both = model.differences & model.sums
+        if both.any():
+            yield "pseudo-likelihood of the sine model", pseudo, Submodel(1, both, both, _means(sample))
+        signed = Submodel(1, model.differences & together, model.sums & apart)
+        yield "pseudo-likelihood with b = 0 and P or Q = 0 for every edge", pseudo, signed
     yield "independent von Mises angles", pseudo, Submodel(1, nothing, nothing)
+
+
+def _means(sample: Rows) -> FloatArray:
+    return np.angle(sample.weights @ np.exp(1j * sample.x))
 
 
 def _signs(sample: Rows) -> tuple[np.ndarray, np.ndarray]:
     """Which pairs vary together, and which against each other, given all other angles."""
-    mean = np.angle(sample.weights @ np.exp(1j * sample.x))
-    away = np.angle(np.exp(1j * (sample.x - mean))) * np.sqrt(sample.weights / sample.n_rows)[:, None]
+    away = np.angle(np.exp(1j * (sample.x - _means(sample)))) * np.sqrt(sample.weights / sample.n_rows)[:, None]
     covariance = away.T @ away
     ridge = 1e-6 * np.trace(covariance) / len(covariance)
     precision = np.linalg.inv(covariance + ridge * np.eye(len(covariance)))

@@ -46,7 +46,7 @@ def complete(sample: Rows, model: Submodel, plan: Plan) -> TorusFit:
     name = resolved(plan.method, sample.dimension)
     if plan.penalty == 0.0:
         return _FITS[name](sample, model, plan)
-    if name == "score_matching":
+    if name == "score_matching" and not isinstance(plan.penalty, str):
         if plan.standard_errors:
             raise ValueError(
                 "standard errors of penalised estimates do not exist; refit the selected edges, "
@@ -76,15 +76,18 @@ class Selection:
 
 def selection(sample: Rows, model: Submodel, plan: Plan) -> Selection:
     """The edges that penalised score matching selects."""
-    fit = score_matching(
-        sample.x,
-        submodel=model,
-        order=model.order,
-        weights=sample.weights,
-        penalty=plan.penalty,
-        progress=plan.progress,
-    )
     mask = np.zeros((model.dimension, model.dimension), dtype=bool)
+    try:
+        fit = score_matching(
+            sample.x,
+            submodel=model,
+            order=model.order,
+            weights=sample.weights,
+            penalty=plan.penalty,
+            progress=plan.progress,
+        )
+    except np.linalg.LinAlgError:  # so few rows that not even the angles' own harmonics can be told apart
+        return Selection(mask, np.inf)
     mask[fit.edges[:, 0], fit.edges[:, 1]] = True
     return Selection(mask | mask.T, fit.penalty)
 

@@ -36,8 +36,9 @@ def fit(sample: Rows, model: Submodel, plan: Plan) -> TorusFit:
         )
     name = resolved(plan.method, sample.dimension)
     whole = np.asarray(~np.isnan(sample.x).any(axis=1))
-    if plan.penalty != 0.0 and name != "score_matching":
-        model = _selected(sample, whole, model, plan)
+    penalty = plan.penalty
+    if penalty != 0.0 and (name != "score_matching" or isinstance(penalty, str)):
+        model, penalty = _selected(sample, whole, model, plan), 0.0
     options = dict(plan.options)
     steps = check.integer(options.pop("max_iterations", _STEPS[name == "likelihood"]), "max_iterations", minimum=1)
     first = options.pop("start", None)
@@ -48,7 +49,6 @@ def fit(sample: Rows, model: Submodel, plan: Plan) -> TorusFit:
         )
 
     def learn(x: FloatArray, weights: FloatArray, law: Natural) -> TorusFit:
-        penalty = plan.penalty if name == "score_matching" else 0.0
         # Penalised paths have their own starts.
         begin: dict[str, Any] = {} if penalty else {"start": law}
         own = replace(plan, method=name, penalty=penalty, progress=False, options={**options, **begin})

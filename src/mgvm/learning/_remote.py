@@ -91,8 +91,10 @@ def _draws(law: Natural, rng: np.random.Generator) -> FloatArray:
 
 
 def _statistics(data: ComplexArray, draws: ComplexArray) -> Iterator[tuple[str, ComplexArray, ComplexArray]]:
-    """Groups of statistics of both: the angles, then the pairs (d, j) of every angle d; names lack the number j."""
+    """Groups of statistics of both: the angles, z_d z_j and z_d conj(z_j); names lack the number j."""
     yield "z_{}", data, draws
     for d in range(data.shape[1]):
-        yield f"z_{d} conj(z_{{}})", data[:, [d]] * data.conj(), draws[..., [d]] * draws.conj()
-        yield f"z_{d} z_{{}}", data[:, [d]] * data, draws[..., [d]] * draws
+        mine, yours = data[:, [d]], draws[..., [d]]
+        yield f"z_{d} z_{{}}", mine * data, yours * draws
+        if d > 0:
+            yield f"z_{d} conj(z_{{}})", mine * data[:, :d].conj(), yours * draws[..., :d].conj()

@@ -9,13 +9,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._wrapping import wrap
 from mgvm.inference._progress import Progress
 from mgvm.learning import _degenerate, _fallback, _missing
 from mgvm.learning._methods import METHODS, Plan, complete
+from mgvm.learning._penalised import CRITERIA
 from mgvm.learning._rows import Rows, rows
 from mgvm.learning._start import choice_of
 from mgvm.learning.result import TorusFit
 from mgvm.learning.submodel import Submodel
+
+_AUTOMATIC = "ebic"
 
 
 def fit_torus(
@@ -48,10 +52,11 @@ def fit_torus(
         edges only.
     weights : array_like, shape (N,), optional
         Weights of the rows.
-    penalty : float or "auto"
-        Group penalty by which score matching selects edges. The other methods then fit the selected edges without
-        penalty, which undoes its shrinkage. With fewer rows than parameters "auto" is taken where nothing was said,
-        with a warning.
+    penalty : float, "auto", "ebic" or "held-out"
+        Group penalty by which score matching selects edges, or how to pick it ("auto" is "ebic"). The selected edges
+        are then fitted by the method without penalty, which undoes its shrinkage; only score matching with a number
+        keeps the penalised estimates. With fewer rows than parameters "auto" is taken where nothing was said, with a
+        warning. Where angles are missing, edges are selected by the complete rows.
     rng : None, seed or Generator
         For draws: of missing angles, and of the law that is looked at.
     standard_errors : bool
@@ -91,7 +96,8 @@ def fit_torus(
     harmonics = check.integer(order, "order", minimum=1)
     if hasattr(data, "dask"):
         return _dask(data, name, order=harmonics, submodel=submodel, weights=weights, penalty=penalty, **options)
-    sample = _usable(rows(data, weights, missing=True))
+    taken = rows(data, weights, missing=True)
+    sample = _usable(taken._replace(x=wrap(taken.x)))
     model = choice_of(submodel, sample, harmonics)
     source = check.generator(rng)
     plan = Plan(name, _penalty(penalty, sample, model), source, bool(standard_errors), progress, options)
@@ -139,7 +145,8 @@ def _usable(sample: Rows) -> Rows:
 def _penalty(penalty: float | str, sample: Rows, model: Submodel) -> float | str:
     """The penalty that was asked for, or an automatic one where rows are too few."""
     if isinstance(penalty, str):
-        return check.choice(penalty, "penalty", ("auto",))
+        word = check.choice(penalty, "penalty", ("auto", *CRITERIA))
+        return _AUTOMATIC if word == "auto" else word
     value = float(check.non_negative(penalty, "penalty"))
     if value > 0 or sample.effective_count >= model.n_parameters:
         return value
@@ -155,4 +162,4 @@ def _penalty(penalty: float | str, sample: Rows, model: Submodel) -> float | str
         UserWarning,
         stacklevel=3,
     )
-    return "auto" if edges else 0.0
+    return _AUTOMATIC if edges else 0.0
