@@ -1,0 +1,237 @@
+"""What every regressor with an angular target shares: checked input, replicated inputs merged, predictions of a law."""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import warnings
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.angles import wrap
+from mgvm.circle.law import CircleLaw
+from mgvm.models._gp_noise import Groups
+
+_BLOCK = 4096  # laws held at once: a few thousand grids of a few thousand nodes stay below 100 MB
+_WILD = 1e3  # ratio of standard deviations of two columns beyond which one length scale cannot serve both
+_NAMED = 5  # columns spelt out in a message
+
+
+class Training(NamedTuple):
+    """Checked training data: X (N, p), angles y (N,) in [-π, π), weights (N,)."""
+
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+
+
+class Merged(NamedTuple):
+    """Observations grouped by input. Rows of weight zero belong to no group."""
+
+    inputs: FloatArray  # (G, p), distinct, sorted
+    groups: Groups
+    order: np.ndarray  # the row of the data behind every angle of the groups
+    group: np.ndarray  # (N,): the group of every row, -1 for weight zero
+
+
+class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):
+    """A regressor whose target is an angle: from `predict_dist`, a law for every row, everything else follows."""
+
+    @abc.abstractmethod
+    def predict_dist(self, X: Any) -> CircleLaw:
+        """The law of the angle at every row of X, as one batch."""
+
+    def predict(self, X: Any) -> FloatArray:
+        """Mean directions in [-π, π); where no direction is preferred, the highest mode (0 for the uniform law)."""
+        X = _indexable(X)
+        out = np.empty(_length(X))
+        for rows, which, law in self._laws(X):
+            out[rows] = _directions(law)[which]
+        return out
+
+    def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
+        """log p(y | x) of every row."""
+        X, angles = _indexable(X), _targets(y)
+        check_consistent_length(X, angles)
+        out = np.empty(angles.size)
+        for rows, which, law in self._laws(X):
+            for begin in range(0, rows.size, _BLOCK):
+                part = slice(begin, begin + _BLOCK)
+                out[rows[part]] = law[which[part]].logpdf(angles[rows[part]])
+        return out
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Mean log density of y given X, in nats, the higher the better; it is not R², which means nothing for angles.
+
+        -log 2π = -1.838 is the score of the uniform law, of knowing nothing.
+        """
+        values = self.log_density(X, y)
+        return float(np.average(values, weights=check.weights(sample_weight, values.shape, "sample_weight")))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Independent draws (M, n_samples) from the law at every row of X, radians in [-π, π)."""
+        count = check.integer(n_samples, "n_samples", minimum=1)
+        draws = self.predict_dist(X).sample(count, rng=generator_of(random_state))
+        return np.ascontiguousarray(np.asarray(draws).T)
+
+    def _laws(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray, CircleLaw]]:
+        """Rows of X, and a batch with the position of each row's law in it: one law for equal rows, in blocks."""
+        check_is_fitted(self)
+        X = _indexable(X)
+        first, inverse = _distinct(X)
+        order = np.argsort(inverse, kind="stable")
+        edges = np.searchsorted(inverse[order], np.arange(0, max(first.size, 1) + _BLOCK, _BLOCK))
+        for number, (begin, end) in enumerate(itertools.pairwise(edges)):
+            rows, start = order[begin:end], number * _BLOCK
+            law = self.predict_dist(_safe_indexing(X, first[start : start + _BLOCK]))
+            yield rows, inverse[rows] - start, law
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The checks' targets are no angles, and the score no R².
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+# ---- input ----------------------------------------------------------------------------------------------------------
+
+
+def validated(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None = None,
+    *,
+    min_rows: int = 1,
+    scales: bool = True,
+) -> Training:
+    """Training data as an estimator takes them; messages name what is wrong, where, and the cure.
+
+    `scales` warns of columns on wildly different scales, for methods that measure distances across columns.
+    """
+    if y is None:
+        validate_data(estimator, X, None)  # it says that y is required
+    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
+    _refuse_holes(X, inputs)
+    angles = _targets(y)
+    if angles.size != inputs.shape[0]:
+        raise ValueError(
+            f"X has {inputs.shape[0]} rows and y has {angles.size} angles: inconsistent numbers of samples; give one "
+            "angle for every row"
+        )
+    weights = check.weights(sample_weight, angles.shape, "sample_weight")
+    if scales:
+        _warn_of_scales(X, inputs)
+    return Training(inputs, np.asarray(wrap(angles)), weights)
+
+
+def queries(estimator: Any, X: Any) -> FloatArray:
+    """Rows to predict at, of a fitted estimator."""
+    check_is_fitted(estimator)
+    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+    _refuse_holes(X, inputs)
+    return np.asarray(inputs)
+
+
+def merged(data: Training) -> Merged:
+    """Rows with equal inputs as one group; O(N log N)."""
+    kept = np.flatnonzero(data.weights > 0.0)
+    inputs, inverse = np.unique(data.X[kept], axis=0, return_inverse=True)
+    inverse = inverse.ravel()
+    within = np.argsort(inverse, kind="stable")
+    order = kept[within]
+    starts = np.searchsorted(inverse[within], np.arange(len(inputs)))
+    group = np.full(data.y.size, -1)
+    group[kept] = inverse
+    return Merged(inputs, Groups(data.y[order], data.weights[order], starts), order, group)
+
+
+def generator_of(state: Any) -> np.random.Generator:
+    """A NumPy generator from what scikit-learn calls a random state; a RandomState moves on by one draw."""
+    if isinstance(state, np.random.RandomState):
+        return np.random.default_rng(state.randint(2**31))
+    return check.generator(state)
+
+
+# ---- behind the checks ----------------------------------------------------------------------------------------------
+
+
+def _targets(y: Any) -> FloatArray:
+    """Angles (N,), any finite real numbers, with a warning where they look like degrees."""
+    return check.angle_data(column_or_1d(y, warn=True), "y")
+
+
+def _refuse_holes(X: Any, inputs: FloatArray) -> None:
+    for test, what, cure in (
+        (np.isnan, "NaN", "impute them first (sklearn.impute.SimpleImputer in a Pipeline) or drop these rows"),
+        (np.isinf, "infinity", "replace or drop these rows first"),
+    ):
+        bad = test(inputs)
+        if bad.any():
+            columns = np.flatnonzero(bad.any(axis=0))
+            raise ValueError(
+                f"X contains {what}: {int(bad.sum())} values in {int(bad.any(axis=1).sum())} of {len(bad)} rows, in "
+                f"{_columns(X, columns)}; {cure}"
+            )
+
+
+def _warn_of_scales(X: Any, inputs: FloatArray) -> None:
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = inputs.std(axis=0)
+    varying = np.flatnonzero(spread > 0.0)
+    if varying.size < 2:
+        return
+    widest = spread[varying].max()
+    narrow = varying[spread[varying] * _WILD < widest]
+    if narrow.size:
+        wide = varying[spread[varying] == widest]
+        warnings.warn(
+            f"the features of X are on wildly different scales: {_columns(X, narrow)} have standard deviations below "
+            f"1/{_WILD:g} of that of {_columns(X, wide)} ({widest:.3g}), so that distances hardly see them; scale the "
+            "features first, with sklearn.preprocessing.StandardScaler in a Pipeline",
+            stacklevel=4,
+        )
+
+
+def _columns(X: Any, which: np.ndarray) -> str:
+    """Columns by name where X has names, else by number."""
+    names = getattr(X, "columns", None)
+    shown = [repr(names[i]) if names is not None else str(i) for i in which[:_NAMED].tolist()]
+    more = f" and {which.size - _NAMED} more" if which.size > _NAMED else ""
+    return f"column{'s' if which.size > 1 else ''} {', '.join(shown)}{more}"
+
+
+def _indexable(X: Any) -> Any:
+    return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
+
+
+def _length(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") and len(X.shape) else len(X)
+
+
+def _distinct(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The first row of every set of equal rows, and the set of every row; rows that are no numbers are all distinct."""
+    array = np.asarray(X) if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "columns") else np.empty(0)
+    if array.dtype.kind in "fiub" and array.ndim == 2 and len(array) and not np.isnan(array).any():
+        _, first, inverse = np.unique(array, axis=0, return_index=True, return_inverse=True)
+        return first, inverse.ravel()
+    rows = np.arange(_length(X))
+    return rows, rows
+
+
+def _directions(law: CircleLaw) -> FloatArray:
+    found = np.array(law.mean_direction(), ndmin=1)
+    none = np.flatnonzero(np.isnan(found))
+    if none.size:
+        highest = np.asarray(law[none].modes().location)
+        first = highest[:, 0] if highest.shape[-1] else np.full(none.size, np.nan)
+        found[none] = np.where(np.isnan(first), 0.0, wrap(first))
+    return found
