@@ -34,6 +34,7 @@ class Design(NamedTuple):
     """
 
     z: ComplexArray
+    flat: FloatArray  # (2, D, N): cos and sin
     weights: FloatArray
     order: int
     free: BoolArray
@@ -65,7 +66,7 @@ def design(rows: Rows, submodel: Submodel) -> Design:
     free = np.stack([submodel.differences] * 2 + [submodel.sums] * 2, axis=-1)
     if sine:
         free = free & (np.arange(4) == 0)
-    return Design(z, rows.weights, submodel.order, free, sine)
+    return Design(z, np.stack([z.real, z.imag]), rows.weights, submodel.order, free, sine)
 
 
 def refuse_constant(rows: Rows) -> None:
@@ -109,32 +110,49 @@ def own_features(design: Design, node: int, take: slice = slice(None)) -> tuple[
     return u, v
 
 
-def edge_features(
-    design: Design, node: int, others: Indices, take: slice = slice(None)
-) -> tuple[FloatArray, FloatArray]:
-    """u and v of the four numbers of the edges of one angle with others, both (others, 4, n); zero where not free.
+def edge_numbers(
+    design: Design, node: int, others: Indices, factor: ComplexArray, take: slice = slice(None)
+) -> FloatArray:
+    """Re and -Im of f z_j and of f conj(z_j) for every edge of a node, (others, 4, n); zero where not free.
 
-    They are those of the edge i < j seen from either end: with δ = φ_j - φ_i and σ = φ_i + φ_j, u is
-    (sin δ, cos δ, -sin σ, cos σ) from i and (-sin δ, -cos δ, -sin σ, cos σ) from j; v is (cos δ, -sin δ, cos σ, sin σ).
+    With f = -i conj(z_d) these are the slopes u, with f = conj(z_d) the curvatures v of the four numbers, and with
+    f = -(1 + i g_d) conj(z_d) they are u g - v. For the edge i < j they are those of P_ij, Q_ij seen from either end.
     """
-    back = design.z[node, take].conj()
-    z = design.z[others, take]
-    apart, together = z * back, z.conj() * back
-    u, v = np.empty((2, z.shape[0], 4, z.shape[1]))
-    u[:, 0], u[:, 1], u[:, 2], u[:, 3] = apart.imag, apart.real, together.imag, together.real
-    v[:, 0], v[:, 1], v[:, 2], v[:, 3] = apart.real, -apart.imag, together.real, -together.imag
-    before = others < node
-    u[before, 1] *= -1.0
-    v[before, 1] *= -1.0
+    # Fancy indices copy, and influences ask for all angles.
+    which = slice(None) if others.size == design.dimension else others
+    cosine, sine = design.flat[:, which, take]
+    out = np.empty((cosine.shape[0], 4, cosine.shape[1]))
+    work = np.multiply(sine, factor.imag)
+    np.multiply(cosine, factor.real, out=out[:, 2])
+    np.subtract(out[:, 2], work, out=out[:, 0])
+    out[:, 2] += work
+    np.multiply(cosine, factor.imag, out=work)
+    np.multiply(sine, factor.real, out=out[:, 3])
+    np.add(out[:, 3], work, out=out[:, 1])
+    out[:, 3] -= work
+    return _seen_from(design, node, others, out)
+
+
+def edge_numbers_sum(design: Design, node: int, others: Indices, factor: ComplexArray) -> FloatArray:
+    """`edge_numbers` summed over all rows, (others, 4)."""
+    sums = design.flat @ np.stack([factor.real, factor.imag], axis=1)
+    (cr, ci), (sr, si) = sums[0, others].T, sums[1, others].T
+    out = np.stack([cr - si, sr + ci, cr + si, sr - ci], axis=1)
+    return _seen_from(design, node, others, out[:, :, None])[:, :, 0]
+
+
+def _seen_from(design: Design, node: int, others: Indices, out: FloatArray) -> FloatArray:
+    """Re f z, Im f z, Re f conj(z), -Im f conj(z) in place as the numbers of edges: P_ji is the conjugate of P_ij."""
+    out[:, 1] *= np.where(others < node, 1.0, -1.0)[:, None]
     if design.sine:
-        for f in (u, v):
-            p, q = f[:, 0].copy(), f[:, 2].copy()
-            f[:, 0], f[:, 2] = _HALF * (p - q), _HALF * (p + q)
+        p = out[:, 0].copy()
+        out[:, 0] -= out[:, 2]
+        out[:, 2] += p
+        out[:, 0::2] *= _HALF
     free = design.free[node, others]
     if not free.all():
-        u *= free[:, :, None]
-        v *= free[:, :, None]
-    return u, v
+        out *= free[:, :, None]
+    return out
 
 
 def node_features(
@@ -142,7 +160,8 @@ def node_features(
 ) -> tuple[FloatArray, FloatArray]:
     """u and v of a regression, (parameters, n): own harmonics, then four numbers for every neighbour."""
     own_u, own_v = own_features(design, node, take)
-    u, v = edge_features(design, node, neighbours, take)
+    back = design.z[node, take].conj()
+    u, v = (edge_numbers(design, node, neighbours, factor, take) for factor in (-1j * back, back))
     n = own_u.shape[1]
     return np.concatenate([own_u, u.reshape(-1, n)]), np.concatenate([own_v, v.reshape(-1, n)])
 

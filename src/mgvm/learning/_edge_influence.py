@@ -19,9 +19,9 @@ import numpy as np
 from scipy import linalg
 
 from mgvm._validation import FloatArray
-from mgvm.learning._edge_design import Design, Indices, edge_features, node_features
+from mgvm.learning._edge_design import Design, Indices, edge_numbers, edge_numbers_sum, node_features
 
-_NUMBERS_AT_ONCE = 2e7
+_NUMBERS_AT_ONCE = 1e7
 _LEAST_LEFT = 1e-3
 
 
@@ -74,14 +74,16 @@ def _joining(
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
     """Estimate, H⁻¹ and -H⁻¹Bᵀ of edges that each would join the regression alone."""
     inverse, slopes = fitted
-    u, v = edge_features(design, node, outside)
+    back = design.z[node].conj()
+    u = edge_numbers(design, node, outside, -1j * back)
     cross = (u.reshape(-1, design.n_rows) @ heavy.T) / design.n_rows
     explained = (cross @ inverse).reshape(outside.size, 4, -1)
     own = np.matmul(design.weights * u, u.transpose(0, 2, 1)) / design.n_rows
     own -= np.matmul(cross.reshape(explained.shape), explained.transpose(0, 2, 1))
     own += np.eye(4) * ~design.free[node, outside][:, None, :]  # numbers that are not free stay zero
     inner = np.linalg.inv(own)
-    slope = (v @ design.weights - u @ (design.weights * slopes)) / design.n_rows
+    downhill = design.weights * (1.0 + 1j * slopes) * back / design.n_rows
+    slope = edge_numbers_sum(design, node, outside, downhill)
     return np.einsum("eab,eb->ea", inner, slope), inner, -np.matmul(inner, explained)
 
 
@@ -112,11 +114,9 @@ def influences(design: Design, fits: Sequence[NodeFit], take: slice) -> FloatArr
         heavy = fit.slopes[take] * weights
         np.matmul(fit.mix, heavy * u - weights * v, out=out[node].reshape(-1, weights.size))
         if fit.scale.any():
-            u, v = edge_features(design, node, everyone, take)
-            u *= heavy
-            v *= weights
-            u -= v
-            out[node] += np.matmul(fit.scale, u)
+            factor = -(weights + 1j * heavy) * design.z[node, take].conj()
+            scores = edge_numbers(design, node, everyone, factor, take)
+            out[node] += np.matmul(fit.scale, scores)
     return out
 
 

@@ -42,7 +42,6 @@ class ActiveSet:
         self.numbers = np.zeros((0, 4))
         self._grams: list[FloatArray] = [np.zeros((0, 0))] * size
         self._linear: list[FloatArray] = [np.zeros(0)] * size
-        self._flat = np.concatenate([design.z.real, design.z.imag])
         self._measure(range(size))
         self._blocks = self._pack()
 
@@ -110,10 +109,10 @@ class ActiveSet:
 
     def gradient(self, point: Point) -> FloatArray:
         """∂J of the four numbers of every edge i < j, (4, D, D); the lower triangles repeat the upper."""
-        c = pulls(self.design, slopes(self.design, point)[0])
+        c = pulls(self.design.z, slopes(self.design, point)[0])
         c *= self.design.weights / self.design.n_rows
         size = self.design.dimension
-        product = np.concatenate([c.real, c.imag]) @ self._flat.T
+        product = np.concatenate([c.real, c.imag]) @ self.design.flat.reshape(2 * size, -1).T
         cc, cs, sc, ss = product[:size, :size], product[:size, size:], product[size:, :size], product[size:, size:]
         out = np.empty((4, size, size))
         for k, part in ((0, cc - ss), (2, cc + ss), (3, cs - sc)):
@@ -155,9 +154,9 @@ def coupling_matrices(design: Design, point: Point) -> tuple[sparse.csr_array, s
     return P.tocsr(), Q.tocsr()
 
 
-def pulls(design: Design, g: FloatArray) -> ComplexArray:
+def pulls(z: ComplexArray, g: FloatArray) -> ComplexArray:
     """-(1 + i g_d) conj(z_d): times z_j or conj(z_j) its real and minus its imaginary part are u g - v of an edge."""
-    return (-1.0 - 1j * g) * design.z.conj()
+    return (-1.0 - 1j * g) * z.conj()
 
 
 def score_objective(design: Design, point: Point) -> float:
@@ -168,10 +167,10 @@ def score_objective(design: Design, point: Point) -> float:
 
 def edge_scores(design: Design, g: FloatArray, first: Indices, second: Indices) -> FloatArray:
     """The gradient of J of every row along some edges, (edges, 4, N)."""
-    c = pulls(design, g)
     out = np.zeros((first.size, 4, design.n_rows))
     for a, b, sign in ((first, second, 1.0), (second, first, -1.0)):
-        apart, together = c[a] * design.z[b], c[a] * design.z[b].conj()
+        c = pulls(design.z[a], g[a])
+        apart, together = c * design.z[b], c * design.z[b].conj()
         out[:, 0] += apart.real
         out[:, 1] -= sign * apart.imag
         out[:, 2] += together.real

@@ -88,7 +88,8 @@ def _long_rising(values: list[float], steps: list[path.Step]) -> bool:
 def subset(known: Design, rows: np.ndarray) -> Design:
     """Some rows of a design."""
     weights = known.weights[rows]
-    return known._replace(z=np.ascontiguousarray(known.z[:, rows]), weights=weights / weights.mean())
+    z, flat = np.ascontiguousarray(known.z[:, rows]), np.ascontiguousarray(known.flat[:, :, rows])
+    return known._replace(z=z, flat=flat, weights=weights / weights.mean())
 
 
 def _held_out(known: Design, penalties: FloatArray) -> FloatArray:
