@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 from mgvm import _validation as check
@@ -33,6 +34,11 @@ def family_of(settings: Any, dimension: int) -> Family:
         stiffness=10.0 if settings.pseudo_count else 0.0,
         pseudo_count=float(settings.pseudo_count),
     )
+
+
+def seed_of(family: Family) -> Family:
+    """The family that a mixture grows in: directed GvM components without second harmonics, several times faster."""
+    return replace(family, second=False) if isinstance(family, DirectedFamily) and family.coupled else family
 
 
 def _angle_order(value: Any, dimension: int) -> tuple[int, ...]:

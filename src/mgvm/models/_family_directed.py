@@ -71,8 +71,11 @@ class DirectedFamily:
         Whether angles depend on those before, and whether there are second harmonics.
     ridge : float
         The log prior of a coupling is -ridge |C|²/2: it silences what a narrow component cannot tell anyway.
+    stiffness : float
+        The same for couplings other than those of turns to turns, in the frame of the component's mean directions.
     pseudo_count : float
-        Rows' worth of independence: couplings shrink by n/(n + pseudo_count) in the metric of their Fisher information.
+        Rows' worth of independence: couplings and second harmonics shrink by n/(n + pseudo_count) in the metric of
+        their Fisher information.
     jitter : float
         A component sees one row more, off by this angle: no concentration exceeds n/jitter².
     """
@@ -184,19 +187,25 @@ class DirectedFamily:
             slope[:, angle, 2 * size : length] = -(1.0 - np.exp(-2.0 * self.jitter**2)) * second
             if not self.second:
                 slope[:, angle, 2 * size : length] = 0.0
-            if size > 1:
-                coupling = np.delete(np.arange(2 * size), [0, size])
-                square = np.ix_(np.arange(total.size), [angle], coupling, coupling)
-                block = (self.ridge + self.stiffness) * np.eye(coupling.size) + np.zeros((total.size, 1, 1))
-                if self.stiffness:
-                    block -= self.stiffness * _tangential(first, means[:, 1:size])
-                if self.pseudo_count:
-                    old = self._block(parameters.packed, angle)
-                    _, curvature = self._derivatives(old, features, points[angle], pairs)
-                    own = np.setdiff1d(np.arange(self._free(angle)), coupling)
-                    block += self.pseudo_count * _profiled(curvature / total[:, None, None], coupling, own)
-                metric[square] = block[:, None]
+            metric[:, angle, :length, :length] = self._metric(angle, (first, means[:, 1:size]), total.size)
+            if self.pseudo_count:
+                block = self._block(parameters.packed, angle)
+                _, curvature = self._derivatives(block, features, points[angle], pairs)
+                shrunk = np.delete(np.arange(self._free(angle)), [0, size])
+                if shrunk.size:
+                    told = _profiled(curvature / total[:, None, None], shrunk, np.array([0, size]))
+                    metric[:, angle, shrunk[:, None], shrunk] += self.pseudo_count * told
         return DirectedParameters(parameters.packed, slope, metric)
+
+    def _metric(self, angle: int, frame: tuple[FloatArray, FloatArray], components: int) -> FloatArray:
+        """Ridge and stiffness of the couplings, (K, m, m)."""
+        size = self.features_of(angle)
+        out = np.zeros((components, 2 * size + 2, 2 * size + 2))
+        if size > 1:
+            coupling = np.delete(np.arange(2 * size), [0, size])
+            block = (self.ridge + self.stiffness) * np.eye(coupling.size) - self.stiffness * _tangential(*frame)
+            out[:, coupling[:, None], coupling] = block
+        return out
 
     def sample(self, parameters: DirectedParameters, labels: IntArray, rng: np.random.Generator) -> FloatArray:
         """Ancestral draws (n, D)."""

@@ -62,9 +62,7 @@ def started(family: Family, x: FloatArray, weights: FloatArray, size: int, rng: 
     return Mixture(_em.log_weights_of(shares), family.start(x, shares))
 
 
-def split(
-    family: Family, mixture: Mixture, x: FloatArray, weights: FloatArray, more: int, rng: np.random.Generator
-) -> Mixture:
+def split(family: Family, mixture: Mixture, x: FloatArray, weights: FloatArray, more: int) -> Mixture:
     """Up to `more` components are replaced by two each, those whose trial split gains most."""
     joint = _em.log_joint(family, mixture, x)
     shares = _em.responsibilities(joint, _em.log_sum(joint)) * weights[:, None]
@@ -72,7 +70,7 @@ def split(
     able = np.flatnonzero(total >= _LEAST_ROWS)
     if not able.size:
         return mixture
-    halves = _halves(x, shares[:, able], rng)
+    halves = _halves(x, shares[:, able])
     pieces = family.start(x, halves)
     gain, heavier = _gains(family, mixture, pieces, x, shares[:, able], halves, able)
     best = np.argsort(-gain)[: min(more, able.size)]
@@ -85,18 +83,16 @@ def split(
     return Mixture(log_weights, join(take(mixture.parameters, kept), take(pieces, new)))
 
 
-def _halves(x: FloatArray, shares: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Weights (N, 2K): those of each component, divided softly across a wide direction of its rows."""
+def _halves(x: FloatArray, shares: FloatArray) -> FloatArray:
+    """Weights (N, 2K): those of each component, divided softly across the widest direction of its rows."""
     points = embedded(x)
     out = np.zeros((x.shape[0], shares.shape[1], 2))
     for k in range(shares.shape[1]):
         used = np.flatnonzero(shares[:, k] > _TRIED)
         w, near = shares[used, k], points[used]
         away = near - w @ near / w.sum()
-        scale, axes = np.linalg.eigh((away * w[:, None]).T @ away / w.sum())
-        # Now and then the second widest direction, so that a split that gained nothing is not tried for ever.
-        pick = axes[:, -1] if rng.random() < 0.75 or len(scale) < 2 else axes[:, -2]
-        along = away @ pick
+        _, axes = np.linalg.eigh((away * w[:, None]).T @ away / w.sum())
+        along = away @ axes[:, -1]
         width = math.sqrt(max(float(w @ along**2 / w.sum()), 1e-300))
         side = expit(4.0 * along / width)
         out[used, k, 0], out[used, k, 1] = w * side, w * (1.0 - side)
@@ -130,7 +126,6 @@ def grown(
     x: FloatArray,
     weights: FloatArray,
     size: int,
-    rng: np.random.Generator,
     *,
     steps: int,
     factor: float = 1.5,
@@ -139,7 +134,7 @@ def grown(
     while mixture.size < size:
         before = mixture.size
         more = min(size - before, max(1, math.ceil((factor - 1.0) * before)))
-        mixture = split(family, mixture, x, weights, more, rng)
+        mixture = split(family, mixture, x, weights, more)
         if mixture.size == before:
             break
         mixture = _em.run(family, mixture, x, weights, max_iter=steps, tol=1e-4).mixture

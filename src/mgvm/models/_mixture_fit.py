@@ -23,9 +23,14 @@ _EXCHANGES = 3
 
 @dataclass
 class Fit:
-    """Settings of a fit, and the best mixture so far, which an interrupted fit keeps."""
+    """Settings of a fit, and the best mixture so far, which an interrupted fit keeps.
+
+    `seed` is the family that mixtures grow in: the same or a special case of it, cheaper, whose parameters are valid in
+    the family itself, where the last EM run takes place.
+    """
 
     family: Family
+    seed: Family
     rng: np.random.Generator
     n_init: int = 1
     max_iter: int = 100
@@ -48,24 +53,24 @@ class Fit:
 
     def _road(self, x: FloatArray, weights: FloatArray, size: int) -> Mixture:
         """A first mixture by k-means++, grown by splits if it is to be large."""
-        mixture = _growth.started(self.family, x, weights, min(size, _SEEDS), self.rng)
+        mixture = _growth.started(self.seed, x, weights, min(size, _SEEDS), self.rng)
         mixture = self._short(mixture, x, weights, 2 * _SHORT)
         if self.best is None:
             self.best = mixture
-        return _growth.grown(self.family, mixture, x, weights, size, self.rng, steps=_SHORT, factor=_FACTOR)
+        return _growth.grown(self.seed, mixture, x, weights, size, steps=_SHORT, factor=_FACTOR)
 
     def _short(self, mixture: Mixture, x: FloatArray, weights: FloatArray, steps: int) -> Mixture:
-        mixture = _em.run(self.family, mixture, x, weights, max_iter=steps, tol=self.tol).mixture
-        return _em.settle(self.family, mixture, x, weights)
+        mixture = _em.run(self.seed, mixture, x, weights, max_iter=steps, tol=self.tol).mixture
+        return _em.settle(self.seed, mixture, x, weights)
 
     def _bound(self, mixture: Mixture, x: FloatArray, weights: FloatArray) -> float:
-        total = _em.log_sum(_em.log_joint(self.family, mixture, x))
-        prior = self.family.log_prior(mixture.parameters).sum()
+        total = _em.log_sum(_em.log_joint(self.seed, mixture, x))
+        prior = self.seed.log_prior(mixture.parameters).sum()
         return float((weights @ total + prior) / weights.sum())
 
     def score(self, mixture: Mixture, x: FloatArray, weights: FloatArray) -> float:
         """Mean log density of rows."""
-        return float(weights @ _em.log_sum(_em.log_joint(self.family, mixture, x)) / weights.sum())
+        return float(weights @ _em.log_sum(_em.log_joint(self.seed, mixture, x)) / weights.sum())
 
     def polish(self, x: FloatArray, weights: FloatArray, mixture: Mixture, exchanges: int = 0) -> None:
         """EM to convergence; then components that matter least are given up for splits, as long as that pays."""
@@ -90,7 +95,7 @@ class Fit:
         """A tenth of the components given up, as many split; None where the bound does not rise."""
         many = max(1, mixture.size // 10)
         before = self._bound(mixture, x, weights)
-        joint = _em.log_joint(self.family, mixture, x)
+        joint = _em.log_joint(self.seed, mixture, x)
         shares = _em.responsibilities(joint, _em.log_sum(joint))
         # Without component k a row's density is (1 - r_nk) times what it was.
         loss = -(weights @ np.log1p(-np.minimum(shares, 1.0 - 1e-12)))
@@ -100,7 +105,7 @@ class Fit:
         log_weights = mixture.log_weights[kept]
         other = Mixture(log_weights - np.log(np.exp(log_weights).sum()), take(mixture.parameters, kept))
         other = self._short(other, x, weights, 2)
-        other = _growth.split(self.family, other, x, weights, many, self.rng)
+        other = _growth.split(self.seed, other, x, weights, many)
         other = self._short(other, x, weights, 2 * _SHORT)
         after = self._bound(other, x, weights)
         self.tell(f"exchange of {many} components: {before:.5f} to {after:.5f} a row")
@@ -111,7 +116,7 @@ class Fit:
         held = np.zeros(len(x), dtype=bool)
         held[self.rng.permutation(len(x))[: max(1, round(fraction * len(x)))]] = True
         train, wt, test, we = x[~held], weights[~held], x[held], weights[held]
-        mixture = _growth.started(self.family, train, wt, 1, self.rng)
+        mixture = _growth.started(self.seed, train, wt, 1, self.rng)
         kept, waited = mixture, 0
         while True:
             mixture = self._short(mixture, train, wt, _SHORT if mixture.size < largest else 2 * _SHORT)
@@ -127,7 +132,7 @@ class Fit:
                 break
             before = mixture.size
             more = min(largest - before, max(1, math.ceil((_FACTOR - 1.0) * before)))
-            mixture = _growth.split(self.family, mixture, train, wt, more, self.rng)
+            mixture = _growth.split(self.seed, mixture, train, wt, more)
             if mixture.size == before:
                 break
         self.polish(x, weights, kept, exchanges=_EXCHANGES if kept.size > 1 else 0)

@@ -16,7 +16,7 @@ from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning._rows import Rows, circular_spread, rows
 from mgvm.models import _em, _missing
-from mgvm.models._components import FAMILIES, family_of
+from mgvm.models._components import FAMILIES, family_of, seed_of
 from mgvm.models._conditional import conditional_law
 from mgvm.models._em import Mixture
 from mgvm.models._mixture_fit import Fit
@@ -139,7 +139,7 @@ class TorusMixture(DensityMixin, BaseEstimator):
         generator = _generator(self.random_state)
         warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
         family = self.family_ if warm else family_of(self, data.dimension)
-        fit = Fit(family, generator, self.n_init, self.max_iter, self.tol, self._tell)
+        fit = Fit(family, seed_of(family), generator, self.n_init, self.max_iter, self.tol, self._tell)
         try:
             _missing.fit(fit, data, self._sizes(), warm)
         except KeyboardInterrupt:
