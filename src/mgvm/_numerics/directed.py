@@ -44,7 +44,7 @@ def log_densities(points: np.ndarray, rows: np.ndarray, eta: np.ndarray, facts: 
 def slopes_and_curvatures(
     features: np.ndarray,
     points: np.ndarray,
-    pairs: tuple,
+    pairs: tuple[np.ndarray, ...],
     moments: np.ndarray,
     slope: np.ndarray,
     curvature: np.ndarray,

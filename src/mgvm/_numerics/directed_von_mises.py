@@ -62,7 +62,12 @@ def von_mises_log_densities(
 
 @entry(fastmath={"contract"})
 def von_mises_derivatives(
-    features: np.ndarray, points: np.ndarray, pairs: tuple, packed: np.ndarray, slope: np.ndarray, curvature: np.ndarray
+    features: np.ndarray,
+    points: np.ndarray,
+    pairs: tuple[np.ndarray, ...],
+    packed: np.ndarray,
+    slope: np.ndarray,
+    curvature: np.ndarray,
 ) -> None:
     """Add up gradients (K, m) and negative Hessians (K, m, m) of Σ w log p of one angle; upper blocks and triangles."""
     rows, owners, weights = pairs

@@ -274,7 +274,7 @@ class DirectedFamily:
         """Σ w log p of one angle, (K,)."""
         sums = np.zeros(pairs.rows.size)
         self._add_log_density(block, features, points, pairs._replace(weights=sums))
-        return np.bincount(pairs.owners, pairs.weights * sums, block.shape[0])
+        return np.bincount(pairs.owners, pairs.weights * sums, block.shape[0]).astype(float)
 
     def _searched(self, old: FloatArray, step: FloatArray, gain: FloatArray, factor: _Factor) -> FloatArray:
         """old + step, the step halved until the objective does not fall; components at their best stay."""

@@ -113,7 +113,7 @@ def _gains(
     mass = halves.reshape(x.shape[0], -1, 2).sum(axis=0)
     within = np.log(mass / mass.sum(axis=1, keepdims=True))
     both = family.log_density(pieces, x, np.repeat(near, 2, axis=1)).reshape(x.shape[0], -1, 2) + within
-    whole = take(mixture.parameters, able)  # type: ignore[type-var]
+    whole = take(mixture.parameters, able)
     alone = family.log_density(whole, x, near)
     rise = np.where(near, np.logaddexp(both[..., 0], both[..., 1]) - np.where(near, alone, 0.0), 0.0)
     prior = family.log_prior(pieces).reshape(-1, 2).sum(axis=1) - family.log_prior(whole)

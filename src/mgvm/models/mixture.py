@@ -24,7 +24,7 @@ from mgvm.models._mixture_fit import Fit
 _CONSTANT = 1e-8  # circular spread of a column below which it is taken for constant
 
 
-class TorusMixture(DensityMixin, BaseEstimator):
+class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     """p(φ) = Σ_k π_k p_k(φ): a mixture of normalised laws of D angles, fitted by EM.
 
     Parameters
