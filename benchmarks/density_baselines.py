@@ -12,7 +12,7 @@ from scipy.special import i0e, i1e, logsumexp
 
 BLOCK = 500  # rows against all training rows at a time
 CONCENTRATIONS = (0.02, 1e5)
-# How bandwidths follow the local density, as its power -α/D: 0 is one bandwidth for all rows, 1 that of nearest neighbours.
+# Bandwidths follow the local density as its power -α/D: 0 is one for all rows, 1 the distance to nearest neighbours.
 SHARPNESS = (0.0, 0.4, 0.7, 1.0, 1.3)
 
 

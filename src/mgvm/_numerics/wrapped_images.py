@@ -1,8 +1,9 @@
 """Wrapped normal laws by their images: Σ_k N(d + 2πk | 0, C) of many rows under many laws, and moments of the images.
 
-With C⁻¹ = AᵀA, A upper triangular, an image has the distance |A(d + 2πm)|². A depth-first walk over m_D, ..., m_1, nearest
-first in each coordinate, leaves out whole branches as soon as their distance exceeds that of the nearest image found by
-more than the budget. Most rows of a narrow law have one image that matters, which a bound on all others tells at once.
+With C⁻¹ = AᵀA, A upper triangular, an image has the distance |A(d + 2πm)|². A depth-first walk over m_D, ..., m_1,
+nearest first in each coordinate, leaves out whole branches as soon as their distance exceeds that of the nearest image
+found by more than the budget. Most rows of a narrow law have one image that matters, which a bound on all others tells
+at once.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ _TURN = 2.0 * math.pi
 # Rows of the workspace: offset, whitened offset, turns, step, start, distance, image.
 _OFFSET, _WHITE, _TURNS, _STEP, _START, _DISTANCE, _IMAGE = range(7)
 WORK_ROWS = 7
+_Laws = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]
 
 
 @inner()
@@ -104,8 +106,8 @@ def _sum(factor: FloatArray, work: FloatArray, furthest: float) -> float:
 
 
 @inner()
-def _row_log_densities(row: FloatArray, laws: tuple, work: FloatArray, bounds: FloatArray, out: FloatArray) -> None:
-    """Log densities of a row where `out` is not -inf: first by one image each, whose largest bounds what others need."""
+def _row_log_densities(row: FloatArray, laws: _Laws, work: FloatArray, bounds: FloatArray, out: FloatArray) -> None:
+    """Log densities of a row where `out` is 0: first by one image each, whose largest bounds what others need."""
     means, factors, inverse_spreads, log_scales, reach = laws
     best, size = -np.inf, row.shape[0]
     for k in range(out.shape[0]):
@@ -125,9 +127,7 @@ def _row_log_densities(row: FloatArray, laws: tuple, work: FloatArray, bounds: F
 
 
 @entry(fastmath={"contract"})
-def image_log_densities(
-    x: FloatArray, laws: tuple[FloatArray, FloatArray, FloatArray, FloatArray, float], out: FloatArray
-) -> None:
+def image_log_densities(x: FloatArray, laws: _Laws, out: FloatArray) -> None:
     """s_k + log Σ_m e^{-|A_k(x_n - μ_k + 2πm)|²/2} where `out` (rows, laws) is 0; -inf where below all by `reach`.
 
     `laws` are means (K, D), upper triangular factors A (K, D, D) of the precisions, 1/√C_dd (K, D), logs s (K,) of the
