@@ -9,6 +9,8 @@ import numpy as np
 
 from mgvm.inference._progress import Progress
 from mgvm.learning._rows import Rows
+from mgvm.learning._standard_errors import score_matching_errors
+from mgvm.learning.likelihood_fit import likelihood
 from mgvm.learning.pseudo_fit import pseudo_likelihood
 from mgvm.learning.result import TorusFit
 from mgvm.learning.score_fit import score_matching
@@ -103,8 +105,6 @@ def _score(sample: Rows, model: Submodel, plan: Plan) -> TorusFit:
     )
     if not plan.standard_errors:
         return fit
-    from mgvm.learning._standard_errors import score_matching_errors
-
     return replace(fit, standard_errors=score_matching_errors(sample, model, fit.natural))
 
 
@@ -121,14 +121,13 @@ def _pseudo(sample: Rows, model: Submodel, plan: Plan) -> TorusFit:
 
 
 def _likelihood(sample: Rows, model: Submodel, plan: Plan) -> TorusFit:
-    from mgvm.learning.likelihood_fit import likelihood
-
     return likelihood(
         sample.x,
         order=model.order,
         submodel=model,
         weights=sample.weights,
         rng=plan.rng,
+        standard_errors=plan.standard_errors,
         progress=plan.progress,
         **plan.options,
     )

@@ -57,14 +57,6 @@ def score_matching_errors(sample: Rows, model: Submodel, law: Natural) -> FloatA
     return _sandwich(sample, model, law, local, laplacian)
 
 
-def fisher_errors(fisher: FloatArray, model: Submodel, effective_count: float) -> FloatArray:
-    """Standard errors √diag(I⁻¹/N) from the Fisher information (p, p) of the natural vector in a submodel."""
-    check_count(model)
-    basis = free_basis(model)
-    covariance = _inverse(basis.T @ fisher @ basis)
-    return _spread(basis, covariance / effective_count)
-
-
 def check_count(model: Submodel) -> None:
     """Refuse more parameters than a covariance matrix can hold."""
     if model.n_parameters > MOST:
