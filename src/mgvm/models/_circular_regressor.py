@@ -42,7 +42,7 @@ class Merged(NamedTuple):
     group: np.ndarray  # (N,): the group of every row, -1 for weight zero
 
 
-class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):
+class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
     """A regressor whose target is an angle: from `predict_dist`, a law for every row, everything else follows."""
 
     @abc.abstractmethod
