@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from mgvm.learning.penalty_selection import PenaltyPath as PenaltyPath
     from mgvm.learning.penalty_selection import penalty_path as penalty_path
     from mgvm.learning.fitting import fit_torus as fit_torus
+    from mgvm.learning.likelihood_fit import likelihood as likelihood
     from mgvm.learning.pseudo_fit import pseudo_likelihood as pseudo_likelihood
     from mgvm.learning.result import TorusFit as TorusFit
     from mgvm.learning.score_fit import score_matching as score_matching
@@ -25,6 +26,7 @@ _NAMES = {
     "penalty_path": "mgvm.learning.penalty_selection",
     "Submodel": "mgvm.learning.submodel",
     "fit_torus": "mgvm.learning.fitting",
+    "likelihood": "mgvm.learning.likelihood_fit",
     "pseudo_likelihood": "mgvm.learning.pseudo_fit",
     "TorusFit": "mgvm.learning.result",
     "score_matching": "mgvm.learning.score_fit",

@@ -13,25 +13,33 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mgvm._numerics.torus_frame import Moments, TooConcentratedError, codes, local_moments
+from mgvm._numerics.torus_frame import Moments, TooConcentratedError, codes, local_moments, rule_sizes
 from mgvm._validation import FloatArray
 
 _ARMIJO = 1e-4
-_HALVINGS = 30
+_HALVINGS = 14
 _TINY_RIDGE = 1e-12  # of the scaled Hessian: directions of which doubles know nothing stay where they are
 _FLAT = 1e-12  # relative change of the objective below which rounding decides
 
 
 class Space(NamedTuple):
-    """What the laws are made of; `basis` (K, p, q) are the directions in θ' that are free, None for all."""
+    """What the laws are made of; `basis` (K, p, q) are the directions in θ' that are free, None for all.
+
+    No step goes to concentrations above `largest`.
+    """
 
     dimension: int
     order: int
     basis: FloatArray | None = None
     quick: bool = False
+    largest: float = np.inf
 
     def moments(self, local: FloatArray) -> Moments:
         """Exact moments of laws (K, p)."""
+        if np.isfinite(self.largest):
+            strongest = float(rule_sizes(local, self.dimension, self.order, 1.0)[1].max())
+            if strongest > self.largest:
+                raise TooConcentratedError(f"a law of concentration {strongest:.3g} is not wanted")
         return local_moments(local, self.dimension, self.order, quick=self.quick)
 
     def take(self, rows: np.ndarray) -> Space:

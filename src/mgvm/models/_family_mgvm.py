@@ -24,7 +24,9 @@ from mgvm.learning import _local_newton as newton
 from mgvm.models._family import BoolArray, IntArray
 
 _FIRST_STEPS = 8  # Newton steps from the Gaussian start
+_LARGEST = {1: 1e6, 2: 1e5, 3: 5e3}  # concentration, by dimension: narrower laws take long
 _AWAY = 2.0  # standard deviations by which the data may have left the anchor
+_LEAST_VARIANCE = 2e-3  # of a first law
 _LEAST_SPREAD = 1e-4  # of 1 - cos
 
 
@@ -71,8 +73,9 @@ class MGvMFamily:
         mean = _mean_statistics(_statistics(x, self.order), weights, total)
         anchor = _directions(mean, x.shape[1])
         target = self._target(mean, total, anchor)
-        space = newton.Space(x.shape[1], self.order, quick=True)
-        at = newton.state(newton.gaussian_start(target, x.shape[1], self.order), target, space)
+        space = self._space(x.shape[1])
+        first = newton.gaussian_start(target, x.shape[1], self.order, floor=_LEAST_VARIANCE)
+        at = newton.state(first, target, space._replace(largest=np.inf))
         for _ in range(_FIRST_STEPS):
             at = newton.improve(at, target, space)[0]
         return self._components(at, anchor)
@@ -93,7 +96,7 @@ class MGvMFamily:
         target[~used] = parameters.mean[~used]  # a law that is its own target stays
         moments = frame.Moments(parameters.log_integral, parameters.mean, parameters.covariance)
         at = newton.State(parameters.local, moments, (parameters.local * target).sum(axis=1) - parameters.log_integral)
-        space = newton.Space(x.shape[1], self.order, quick=True)
+        space = self._space(x.shape[1])
         return self._components(newton.improve(at, target, space)[0], parameters.anchor)
 
     def log_prior(self, parameters: MGvMComponents) -> FloatArray:
@@ -131,6 +134,9 @@ class MGvMFamily:
     def law(self, parameters: MGvMComponents, k: int) -> Natural:
         """Component k by its natural parameters."""
         return unpack(parameters.theta[k], parameters.dimension, self.order)
+
+    def _space(self, dimension: int) -> newton.Space:
+        return newton.Space(dimension, self.order, quick=True, largest=_LARGEST[dimension])
 
     def _target(self, mean: FloatArray, total: FloatArray, anchor: FloatArray) -> FloatArray:
         """Mean local statistics of the rows and of those that shrinkage adds."""
