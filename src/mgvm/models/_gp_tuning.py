@@ -52,7 +52,13 @@ class Tuning:
         return np.concatenate([self.prior.theta, self.noise.start])
 
     @property
-    def _bounds(self) -> FloatArray:
+    def prior_precision(self) -> float:
+        """Of the weak prior on every hyper-parameter."""
+        return _PRIOR_SPREAD**-2
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Lower and upper bounds (p, 2)."""
         rest = np.tile([-12.0, 12.0], (self.noise.start.size, 1))
         return np.concatenate([self.prior.bounds, rest])
 
@@ -60,7 +66,7 @@ class Tuning:
         """The posterior at given hyper-parameters, and the gradient of the objective."""
         prior, rho = self.prior.at(vector[: self.prior.theta.size]), vector[self.prior.theta.size :]
         matrix, pull_back = prior.with_gradient(self.inputs)
-        problem = DensePropagation(_inverse(matrix), Observations(self.groups, self.noise, rho, self.spread))
+        problem = DensePropagation(inverse(matrix), Observations(self.groups, self.noise, rho, self.spread))
         state, converged = problem.run(self._sites, tolerance)
         self._sites = state.sites
         score = (evidence if self.criterion == "evidence" else leave_one_out)(problem, state)
@@ -75,7 +81,7 @@ class Tuning:
             self._sites = None
             # An observation tells about 0.1 nats of each logarithm, its prior the rest.
             curvature = 0.1 * float(self.groups.total.sum()) + _PRIOR_SPREAD**-2
-            minimise(self._negative, start, self._bounds, curvature=curvature, max_steps=max_iterations)
+            minimise(self._negative, start, self.bounds, curvature=curvature, max_steps=max_iterations)
         assert self.best is not None
         return self.finish(np.concatenate([self.best.prior.theta, self.best.rho]))
 
@@ -91,7 +97,7 @@ class Tuning:
         return -found.objective, -gradient
 
 
-def _inverse(matrix: FloatArray) -> FloatArray:
+def inverse(matrix: FloatArray) -> FloatArray:
     """The inverse of a covariance matrix; an error with the cure where there is none."""
     factor, failed = lapack.dpotrf(np.asfortranarray(matrix), lower=1)
     if failed:

@@ -1,0 +1,138 @@
+"""A fitted circular Gaussian process, whatever engine fitted it: the law of the latent direction anywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from mgvm._validation import FloatArray
+from mgvm.circle.grid_density import GridDensity
+from mgvm.models._gp_noise import Groups, Noise
+from mgvm.models._gp_predict import Posterior, cells, directions
+from mgvm.models._gp_tuning import Tuned
+
+_CHUNK = 2**24  # numbers in one block of covariances with the inputs
+_BLOCK = 2**22
+
+
+class Fitted(Protocol):
+    """What prediction and diagnosis need."""
+
+    @property
+    def rho(self) -> FloatArray:
+        """Coefficients of the noise."""
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """The learnt kernels."""
+
+    @property
+    def objective(self) -> float:
+        """What was maximised."""
+
+    @property
+    def converged(self) -> bool:
+        """Whether inference reached its tolerance."""
+
+    @property
+    def leave_one_out(self) -> GridDensity:
+        """The law of the latent direction of every input without its own observations."""
+
+    def latent(self, queries: Any) -> GridDensity:
+        """The law of the latent direction at query points, each asked alone."""
+
+
+@dataclass(frozen=True)
+class DenseFitted:
+    """The end of dense expectation propagation."""
+
+    inputs: Any
+    tuned: Tuned
+    spread: float
+    posterior: Posterior
+
+    @classmethod
+    def of(cls, inputs: Any, tuned: Tuned, spread: float) -> DenseFitted:
+        """Keep what predictions need."""
+        return cls(inputs, tuned, spread, Posterior.of(tuned.state))
+
+    @property
+    def rho(self) -> FloatArray:
+        """Coefficients of the noise."""
+        return self.tuned.rho
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """The learnt kernels."""
+        return self.tuned.prior.kernels
+
+    @property
+    def objective(self) -> float:
+        """What was maximised."""
+        return self.tuned.objective
+
+    @property
+    def converged(self) -> bool:
+        """Whether inference reached its tolerance."""
+        return self.tuned.converged
+
+    @property
+    def leave_one_out(self) -> GridDensity:
+        """The cavities on the soft circle."""
+        return _law_of(self.tuned.state.cavity, self.spread)
+
+    def plane(self, queries: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean and covariance of the planar vector at query points, in blocks."""
+        size = max(1, _CHUNK // max(1, self.tuned.state.mean.shape[0]))
+        parts = [
+            self.posterior.at(self.tuned.prior.cross(queries[begin : begin + size], self.inputs))
+            for begin in range(0, max(1, len(queries)), size)
+        ]
+        return np.concatenate([mean for mean, _ in parts]), np.concatenate([cov for _, cov in parts])
+
+    def latent(self, queries: Any) -> GridDensity:
+        """The Gaussian at every query, on the soft circle."""
+        return directions(*self.plane(queries), self.spread)
+
+
+def _law_of(natural: FloatArray, spread: float) -> GridDensity:
+    from mgvm._numerics.soft_circle import direction_log_density
+
+    total = np.hypot(natural[:, 0], natural[:, 1]) + 2.0 * np.abs(natural[:, 2:]).sum(axis=1)
+    count = cells(float(total.max(initial=0.0)))
+    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    pull = -1.0 if spread == 0.0 else spread**-2.0
+    return GridDensity(direction_log_density(natural, np.stack([np.cos(nodes), np.sin(nodes)]), pull))
+
+
+def row_log_densities(alone: GridDensity, groups: Groups, noise: Noise, rho: FloatArray) -> FloatArray:
+    """log p(ψ_r | all other observations) of every observation, in the order of the groups.
+
+    With L the law of the latent direction without an input's observations, Π its likelihood and p_r that of one
+    observation, it is log ∫LΠ - log ∫LΠ/p_r: the others at the same input keep their say.
+    """
+    out = np.empty(groups.angles.size)
+    ends = np.append(groups.starts[1:], groups.angles.size)
+    count = max(alone.log_values.shape[-1], cells(noise.concentration(rho) * float(groups.total.max())))
+    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    size = max(1, _BLOCK // count)
+    for begin in range(0, groups.starts.size, size):
+        which = np.arange(begin, min(begin + size, groups.starts.size))
+        law = alone[which]
+        values = law.log_values if law.log_values.shape[-1] == count else law[:, None].logpdf(nodes)
+        values = values + noise.likelihood(rho, groups.take(which), nodes)[0]
+        weights = np.exp(values - values.max(axis=1, keepdims=True))
+        weights /= weights.sum(axis=1, keepdims=True)
+        for i in which:
+            for rows in _blocks(groups.starts[i], ends[i], size):
+                single = noise.log_density(rho, groups.angles[rows, None] - nodes)
+                lowest = single.min(axis=1, keepdims=True)
+                # Weighted rows: each stands for w equal observations, of which one is left out.
+                out[rows] = -np.log(np.exp(lowest - single) @ weights[i - begin]) + lowest[:, 0]
+    return out
+
+
+def _blocks(begin: int, end: int, size: int) -> list[np.ndarray]:
+    return [np.arange(start, min(start + size, end)) for start in range(begin, end, size)]

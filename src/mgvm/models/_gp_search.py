@@ -1,0 +1,143 @@
+"""The search of circular regression: candidates of kernel and noise, starts, interruption, progress."""
+
+from __future__ import annotations
+
+import time
+import warnings
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from mgvm._validation import FloatArray
+from mgvm.circle.gvm import GvM
+from mgvm.inference.result import ConvergenceWarning
+from mgvm.models._gp_average import averaged
+from mgvm.models._gp_fitted import DenseFitted
+from mgvm.models._gp_folds import FoldTuning
+from mgvm.models._gp_kernels import length_scales
+from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise, Noise
+from mgvm.models._gp_prior import Prior
+from mgvm.models._gp_tuning import Tuned, Tuning
+
+_PATIENCE = 2.0
+_SHORTER = np.log(5.0)  # second start: length scales a fifth of the first
+_HIGHEST = 4  # order of noise that is tried by itself
+
+
+@dataclass(frozen=True)
+class Setting:
+    """What a search is told."""
+
+    spread: float
+    criterion: str  # "loo", "evidence", "folds" or "none"
+    coordinates: str
+    n_starts: int
+    average: bool
+    folds: np.ndarray | None
+    rng: np.random.Generator
+    verbose: int
+
+
+@dataclass(frozen=True)
+class Found:
+    """The chosen noise and the fits with their weights, the best first."""
+
+    noise: Noise
+    fits: list[tuple[float, DenseFitted]]
+    criterion_value: float
+
+
+class Reporter:
+    """Prints the best objective every other second where `verbose` asks for it."""
+
+    def __init__(self, verbose: int):
+        self._verbose, self._begin, self._best, self._calls = verbose, time.monotonic(), -np.inf, 0
+        self._spoken = self._begin
+
+    def __call__(self, objective: float) -> None:
+        self._calls += 1
+        self._best = max(self._best, objective)
+        now = time.monotonic()
+        if self._verbose and (now - self._spoken >= _PATIENCE or self._verbose > 1):
+            self._spoken = now
+            print(
+                f"CircularGPRegressor: {self._calls} fits, best {self._best:.3f}, {now - self._begin:.0f} s", flush=True
+            )
+
+
+def noise_law(order: int, *, symmetric: bool, contaminated: bool) -> Noise:
+    """A noise law from its options."""
+    clean = GvMNoise(order, symmetric)
+    return ContaminatedNoise(clean) if contaminated else clean
+
+
+def search(inputs: Any, groups: Groups, kernels: list[Any], noises: list[Noise], setting: Setting) -> Found:
+    """The best of all candidates by their own criterion, averaged over hyper-parameters where asked."""
+    report = Reporter(setting.verbose)
+    best: tuple[Tuning, Tuned, Noise] | None = None
+    try:
+        for noise in noises:
+            for kernel in kernels:
+                tuning = _tuning(inputs, groups, kernel, noise, setting)
+                tuning.report = report
+                try:
+                    tuned = _tuned(tuning, setting, kernel)
+                except KeyboardInterrupt:
+                    if tuning.best is not None and (best is None or tuning.best.objective > best[1].objective):
+                        best = (tuning, tuning.best, noise)
+                    raise
+                if best is None or tuned.objective > best[1].objective:
+                    best = (tuning, tuned, noise)
+    except KeyboardInterrupt:
+        if best is None:
+            raise
+        warnings.warn(
+            "the search for hyper-parameters was interrupted; the best found so far are kept",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+        return Found(best[2], [(1.0, DenseFitted.of(inputs, best[1], setting.spread))], best[1].objective)
+    assert best is not None
+    tuning, tuned, noise = best
+    fits = averaged(tuning, tuned) if setting.average else [(1.0, tuned)]
+    made = [(weight, DenseFitted.of(inputs, fit, setting.spread)) for weight, fit in fits]
+    return Found(noise, made, tuned.objective)
+
+
+def _tuning(inputs: Any, groups: Groups, kernel: Any, noise: Noise, setting: Setting) -> Tuning:
+    kernels = (kernel, kernel) if setting.coordinates == "separate" else (kernel,)
+    prior = Prior(kernels, setting.coordinates)
+    if setting.criterion == "folds":
+        assert setting.folds is not None
+        return FoldTuning(inputs, groups, prior, noise, setting.spread, folds=setting.folds)
+    return Tuning(inputs, groups, prior, noise, setting.spread, setting.criterion)
+
+
+def _tuned(tuning: Tuning, setting: Setting, kernel: Any) -> Tuned:
+    if setting.criterion == "none":
+        return tuning.finish(tuning.start)
+    return tuning.search(_starts(tuning, setting, kernel))
+
+
+def _starts(tuning: Tuning, setting: Setting, kernel: Any) -> list[FloatArray]:
+    """As given, with shorter length scales, then at random within the prior."""
+    first = tuning.start
+    shorter = np.zeros(first.size)
+    marks = np.concatenate([length_scales(one) for one in tuning.prior.kernels])
+    shorter[: marks.size] = -_SHORTER * marks
+    starts = [first, first + shorter] if marks.any() else [first]
+    while len(starts) < setting.n_starts:
+        starts.append(first + setting.rng.normal(0.0, 1.0, first.size))
+    return starts[: setting.n_starts]
+
+
+def orders_worth_trying(residuals: FloatArray, weights: FloatArray) -> list[int]:
+    """1, and those up to 4 whose law of the residuals has several modes and describes them better by BIC."""
+    count = float(weights.sum())
+    scores = {}
+    for order in range(1, _HIGHEST + 1):
+        law = GvM.fit(residuals, weights=weights, order=order)
+        bic = 2 * order * np.log(count) - 2.0 * float(weights @ law.logpdf(residuals))
+        scores[order] = (bic, int(np.isfinite(np.asarray(law.modes().location)).sum()))
+    return [1] + [order for order, (bic, modes) in scores.items() if order > 1 and modes > 1 and bic < scores[1][0]]

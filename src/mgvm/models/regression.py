@@ -1,0 +1,319 @@
+"""Gaussian process regression with an angle for target."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.circle.grid_density import GridDensity
+from mgvm.inference.result import ConvergenceWarning
+from mgvm.models import _gp_hard, _gp_kernels, _gp_search
+from mgvm.models._circular_regressor import (
+    CircularRegressor,
+    Merged,
+    Training,
+    generator_of,
+    merged,
+    queries,
+    validated,
+)
+from mgvm.models._gp_average import FEW
+from mgvm.models._gp_fitted import row_log_densities
+from mgvm.models._gp_noise import Groups, GvMNoise
+from mgvm.models._gp_predict import with_noise
+from mgvm.models._gp_search import Setting
+
+_RADII = {"soft": 1.0, "hard": 0.0, "free": np.inf}
+_ENGINES = ("auto", "ep", "mean_field", "gibbs")
+_SELECTIONS = ("auto", "loo", "evidence")
+_COORDINATES = ("shared", "separate", "coregionalised")
+
+
+class CircularGPRegressor(CircularRegressor):
+    r"""ψ = φ(x) + noise, φ(x) the direction of a Gaussian process in the plane: GP regression for angles.
+
+    A Gaussian process gives a planar vector at every input; its direction is the latent angle, around which
+    observations scatter by a von Mises (or a Generalised von Mises) law. How far a vector may leave the unit circle is
+    `radius`: "hard" is the multivariate Generalised von Mises of Navarro, Frellsen & Turner (2017), "free" a projected
+    Gaussian process, "soft" lies between and is the default. Inference is by expectation propagation, hyper-parameters
+    are learnt by leave-one-out densities with exact gradients.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel, "precomputed" or None
+        Of both coordinates of the vector. None tries a Matérn-1/2 and a Matérn-3/2 with a constant and keeps the
+        better. Circular inputs go in as cos and sin, or with a periodic kernel. With "precomputed", X is the Gram
+        matrix of the training inputs, and at prediction the matrix (M, N) of the queries with them. Its
+        hyper-parameters are where the search starts, and the centre of a weak prior (a factor of e^1.5 either way).
+    noise_order : int or "auto"
+        Harmonics of the noise: 1 is von Mises, 2 allows two groups half a turn apart (tides), 4 rush hours. "auto" goes
+        above 1 only where the residuals have several modes.
+    radius : {"soft", "hard", "free"} or float
+        τ of the factor exp(-(|x| - 1)²/2τ²): 1, 0, infinity, or a number.
+    inference : {"auto", "ep", "mean_field", "gibbs"}
+        Of the posterior behind predictions. The last two are for the hard circle, for comparison with the paper.
+    selection : {"auto", "loo", "evidence"} or None
+        What hyper-parameters are learnt by; None keeps the kernel's own. "evidence" needs radius="free". Where `fit` is
+        given groups, "auto" means blocked folds.
+    coordinates : {"shared", "separate", "coregionalised"}
+        One kernel for both coordinates, one each, or one with a learnt 2 x 2 covariance.
+    symmetric_noise : bool
+        Whether noise of order >= 2 is symmetric.
+    contaminated : bool
+        Whether a learnt share of the observations is uniform noise.
+    average : bool or "auto"
+        Average predictions over hyper-parameters instead of taking the best; "auto" does with at most 60 inputs.
+    n_starts : int
+        Searches for every kernel: from its own hyper-parameters, with length scales a fifth of those, then at random.
+    random_state : int, Generator, RandomState or None
+        For random starts and for Gibbs sampling.
+    verbose : int
+        1 prints progress every other second, 2 every fit.
+
+    Attributes
+    ----------
+    kernel_ : kernel or tuple of two
+        With learnt hyper-parameters.
+    noise_ : ndarray of complex, shape (T,)
+        Natural parameters η of the noise; `contamination_` its uniform share.
+    radius_scale_ : float
+        τ.
+    loo_log_density_ : ndarray, shape (N,)
+        log p(y_n | all other rows) of the training rows.
+    log_evidence_ : float
+        log p(y) by expectation propagation, where radius="free".
+    converged_ : bool
+        Whether inference converged at the learnt hyper-parameters.
+    n_inputs_ : int
+        Distinct inputs; rows that share one are merged exactly.
+
+    Notes
+    -----
+    Predictions are pointwise: each query is asked alone. With ``predict_dist(X, joint=True)`` (hard circle) all
+    queries enter one joint law, as in the paper; its answer depends on what else is asked.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import CircularGPRegressor
+    >>> hour = np.linspace(0, 24, 40)[:, None]
+    >>> wind = np.random.default_rng(0).vonmises(np.sin(hour[:, 0] / 4), 20.0)
+    >>> model = CircularGPRegressor().fit(hour, wind)
+    >>> model.predict([[3.0], [18.0]]).round(1)
+    array([ 0.7, -1. ])
+    >>> model.predict_dist([[3.0]]).interval(0.9).shape  # an arc that holds 90 % of the mass
+    (1, 1, 2)
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        noise_order: int | str = 1,
+        radius: str | float = "soft",
+        inference: str = "auto",
+        selection: str | None = "auto",
+        *,
+        coordinates: str = "shared",
+        symmetric_noise: bool = True,
+        contaminated: bool = False,
+        average: bool | str = "auto",
+        n_starts: int = 2,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.kernel = kernel
+        self.noise_order = noise_order
+        self.radius = radius
+        self.inference = inference
+        self.selection = selection
+        self.coordinates = coordinates
+        self.symmetric_noise = symmetric_noise
+        self.contaminated = contaminated
+        self.average = average
+        self.n_starts = n_starts
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- fitting
+    # ------------------------------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Self:
+        """Learn the hyper-parameters and the posterior.
+
+        Parameters
+        ----------
+        X : array_like, shape (N, p)
+            Inputs; the Gram matrix (N, N) with kernel="precomputed".
+        y : array_like, shape (N,)
+            Angles in radians, any real numbers.
+        sample_weight : array_like, shape (N,), optional
+            How often each row counts.
+        groups : array_like, shape (N,), optional
+            Blocks (days, regions, subjects) that are held out whole when hyper-parameters are chosen. All rows of an
+            input must be in one block.
+        """
+        spread = self._spread()
+        data = validated(self, X, y, sample_weight, scales=self.kernel is None)
+        together = _unmerged(data) if self._is_gram() else merged(data)
+        folds = _folds(groups, together, data.y.size)
+        kernels = self._kernels(together.inputs)
+        setting = self._setting(spread, len(together.inputs), folds)
+        noises = [self._noise(order) for order in self._orders(together, kernels, setting)]
+        found = _gp_search.search(together.inputs, together.groups, kernels, noises, setting)
+        self._keep(data, together, found, spread)
+        return self
+
+    def _keep(self, data: Training, together: Merged, found: _gp_search.Found, spread: float) -> None:
+        best = found.fits[0][1]
+        self.radius_scale_ = spread
+        self.n_inputs_ = len(together.inputs)
+        self._noise_law, self._fits, self._together = found.noise, found.fits, together
+        self.kernel_ = best.kernels[0] if len(best.kernels) == 1 else best.kernels
+        clean = found.noise if isinstance(found.noise, GvMNoise) else found.noise.clean  # type: ignore[attr-defined]
+        size = clean.start.size
+        self.noise_ = clean.eta(best.rho[:size])
+        self.contamination_ = float(1.0 / (1.0 + np.exp(-best.rho[size]))) if best.rho.size > size else 0.0
+        self.converged_ = best.converged
+        self.loo_log_density_ = np.full(data.y.size, np.nan)
+        self.loo_log_density_[together.order] = row_log_densities(
+            best.leave_one_out, together.groups, found.noise, best.rho
+        )
+        if np.isinf(spread):
+            from mgvm.models._gp_evidence import log_evidence
+
+            self.log_evidence_ = log_evidence(together, best.tuned, found.noise)
+        if not self.converged_:
+            warnings.warn(
+                f"expectation propagation did not settle (mismatch {best.tuned.state.mismatch:.2g}); add a "
+                "WhiteKernel to the kernel, try radius='soft', or fix the length scale to a shorter one",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # ---- predicting
+    # ---------------------------------------------------------------------------------------------------
+
+    def predict_dist(self, X: Any, *, joint: bool = False) -> GridDensity:
+        """The predictive law of the angle at every row of X, one batch.
+
+        Parameters
+        ----------
+        X : array_like, shape (M, p)
+            Query points; (M, N) with kernel="precomputed".
+        joint : bool
+            Put all rows of X into one joint posterior, the paper's way; needs radius="hard".
+        """
+        asked = queries(self, X)
+        laws = [with_noise(self._latent(fit, asked, joint), self._noise_law, fit.rho) for _, fit in self._fits]
+        return laws[0] if len(laws) == 1 else _mixed(laws, [weight for weight, _ in self._fits])
+
+    def _latent(self, fit: Any, asked: FloatArray, joint: bool) -> GridDensity:
+        engine = "ep" if self.inference == "auto" else self.inference
+        if not joint and engine == "ep":
+            return fit.latent(asked)
+        if self.radius_scale_ != 0.0 or not isinstance(self._noise_law, GvMNoise):
+            what = "joint=True" if joint else f"inference={engine!r}"
+            raise ValueError(f"{what} is for the paper's model: use radius='hard' and contaminated=False")
+        together: Merged = self._together
+        sites = _gp_hard.sites_of(self._noise_law, fit.rho, together.groups)
+        ask = _gp_hard.joint_latent if joint else _gp_hard.pointwise_latent
+        return ask(fit.tuned.prior, together.inputs, asked, sites, engine, generator_of(self.random_state))
+
+    # ---- options
+    # ------------------------------------------------------------------------------------------------------
+
+    def _is_gram(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+    def _kernels(self, inputs: FloatArray) -> list[Any]:
+        if self.kernel is None:
+            return _gp_kernels.default_kernels(inputs)
+        return [_gp_kernels.gram_kernel(inputs) if self._is_gram() else _gp_kernels.checked(self.kernel)]
+
+    def _spread(self) -> float:
+        if isinstance(self.radius, str):
+            return _RADII[check.choice(self.radius, "radius", _RADII)]
+        value = check.real(self.radius, "radius")
+        if value.ndim or not value >= 0.0:
+            raise ValueError(f"radius must be 'soft', 'hard', 'free' or a number >= 0, got {self.radius!r}")
+        return float(value)
+
+    def _setting(self, spread: float, count: int, folds: np.ndarray | None) -> Setting:
+        check.choice(self.inference, "inference", _ENGINES)
+        selection = "none" if self.selection is None else check.choice(self.selection, "selection", _SELECTIONS)
+        if selection == "evidence" and not np.isinf(spread):
+            raise ValueError(
+                "selection='evidence' needs radius='free': on the circle the prior has a normaliser of its own, which "
+                "expectation propagation does not know; use selection='loo'"
+            )
+        criterion = {"auto": "loo" if folds is None else "folds"}.get(selection, selection)
+        average = count <= FEW if self.average == "auto" else bool(self.average)
+        return Setting(
+            spread=spread,
+            criterion=criterion,
+            coordinates=check.choice(self.coordinates, "coordinates", _COORDINATES),
+            n_starts=check.integer(self.n_starts, "n_starts", minimum=1),
+            average=average and criterion in ("loo", "evidence"),
+            folds=folds,
+            rng=generator_of(self.random_state),
+            verbose=int(self.verbose),
+        )
+
+    def _noise(self, order: int) -> Any:
+        return _gp_search.noise_law(order, symmetric=self.symmetric_noise, contaminated=self.contaminated)
+
+    def _orders(self, together: Merged, kernels: list[Any], setting: Setting) -> list[int]:
+        if self.noise_order != "auto":
+            return [check.integer(self.noise_order, "noise_order", minimum=1)]
+        plain = Setting(**{**vars(setting), "average": False})
+        found = _gp_search.search(together.inputs, together.groups, kernels[:1], [self._noise(1)], plain)
+        centre = np.asarray(found.fits[0][1].leave_one_out.mean_direction())
+        sizes = np.diff(np.append(together.groups.starts, together.groups.angles.size))
+        residuals = together.groups.angles - np.repeat(centre, sizes)
+        return _gp_search.orders_worth_trying(residuals, together.groups.weights)
+
+
+def _unmerged(data: Training) -> Merged:
+    """Every row its own input: rows of a Gram matrix are not inputs."""
+    rows = np.arange(data.y.size)
+    if not (data.weights > 0.0).all():
+        raise ValueError(
+            "with kernel='precomputed' every sample_weight must be positive; leave the other rows out of X"
+        )
+    return Merged(data.X, Groups(data.y, data.weights, rows), rows, rows)
+
+
+def _folds(groups: ArrayLike | None, together: Merged, count: int) -> np.ndarray | None:
+    """The fold of every distinct input."""
+    if groups is None:
+        return None
+    labels = np.asarray(groups)
+    if labels.shape != (count,):
+        raise ValueError(f"groups must have one label a row, shape ({count},), got {labels.shape}")
+    _, numbers = np.unique(labels, return_inverse=True)
+    kept = together.group >= 0
+    folds = np.zeros(len(together.inputs), dtype=np.int64)
+    folds[together.group[kept]] = numbers[kept]
+    if (folds[together.group[kept]] != numbers[kept]).any():
+        raise ValueError("groups split rows that have the same input; rows of one input must be in one group")
+    if np.unique(folds).size < 2:
+        raise ValueError("groups has a single label; at least two blocks are needed to hold one out")
+    return folds
+
+
+def _mixed(laws: list[GridDensity], weights: list[float]) -> GridDensity:
+    """A mixture on the finest grid of its parts."""
+    count = max(law.log_values.shape[-1] for law in laws)
+    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    density = sum(
+        weight * (np.exp(law.log_values) if law.log_values.shape[-1] == count else law[:, None].pdf(nodes))
+        for weight, law in zip(weights, laws, strict=True)
+    )
+    return GridDensity(np.log(density))
