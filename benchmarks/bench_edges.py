@@ -1,7 +1,7 @@
 """Which angles depend on which: edges recovered, size of the tests, parameter error and speed.
 
-Truths are random graphs with 1.5 edges an angle on average; an edge has |(P, Q)| between 0.6 and 1.5 ("plain") or 0.3 and
-0.9 ("weak"), split at random between difference and sum, all phases random; every angle has its own first and
+Truths are random graphs with 1.5 edges an angle on average; an edge has |(P, Q)| between 0.6 and 1.5 ("plain") or 0.3
+and 0.9 ("weak"), split at random between difference and sum, all phases random; every angle has its own first and
 second harmonic of up to 0.8 and 0.4. Run with --quick for fewer seeds and no thousand angles.
 """
 
@@ -64,7 +64,7 @@ def recovery(quick):
     """F1 with the automatic penalty and with the tests; the p-values of null edges go on to the next table."""
     rows, null = [], {}
     for strengths in STRENGTHS:
-        for dimension, seeds in ((30, 3 if quick else 10), (100, 1 if quick else 4)):
+        for dimension, seeds in ((30, 3 if quick else 6), (100, 1 if quick else 3)):
             for count in (500, 2000):
                 scores = {"EBIC": [], "tests 1 %": [], "tests 5 %": []}
                 for seed in range(seeds):
@@ -194,10 +194,10 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--quick", action="store_true", help="fewer seeds, at most 100 angles")
     quick = parser.parse_args().quick
-    speed(quick)
     null = recovery(quick)
     size_of_tests(null, quick)
     parameter_error(quick)
+    speed(quick)
 
 
 if __name__ == "__main__":

@@ -20,6 +20,7 @@ from scipy import linalg
 
 from mgvm._validation import FloatArray
 from mgvm.learning._edge_design import Design, Indices, edge_numbers, edge_numbers_sum, node_features
+from mgvm.learning.submodel import BoolArray
 
 _NUMBERS_AT_ONCE = 1e7
 _LEAST_LEFT = 1e-3
@@ -31,8 +32,9 @@ class NodeFit(NamedTuple):
     neighbours: Indices
     slopes: FloatArray  # g' of every row
     estimates: FloatArray  # (D, 4)
-    scale: FloatArray  # (D, 4, 4): H⁻¹ of edges outside, zero inside
+    scale: FloatArray  # (D, 4, 4): H⁻¹ of edges outside, the identity inside
     mix: FloatArray  # (4 D, parameters)
+    outside: BoolArray  # (D,)
     n_parameters: int
 
 
@@ -58,21 +60,24 @@ def fit_node(design: Design, node: int, neighbours: Indices) -> NodeFit:
     leverage = design.weights * np.einsum("pn,pn->n", lever, u)
     self_pull = design.weights * np.einsum("pn,pn->n", lever, v)
     slopes = theta @ u
-    estimates, scale = np.zeros((design.dimension, 4)), np.zeros((design.dimension, 4, 4))
+    estimates, scale = np.zeros((design.dimension, 4)), np.tile(np.eye(4), (design.dimension, 1, 1))
     mix = np.zeros((design.dimension, 4, theta.size))
     estimates[neighbours] = theta[design.n_own :].reshape(-1, 4)
     mix[neighbours] = inverse[design.n_own :].reshape(-1, 4, theta.size)
-    outside = np.setdiff1d(np.flatnonzero(design.free[node].any(axis=1)), neighbours)
-    if outside.size:
-        estimates[outside], scale[outside], mix[outside] = _joining(design, node, outside, heavy, (inverse, slopes))
+    outside = design.free[node].any(axis=1)
+    outside[neighbours] = False
+    if outside.any():
+        others = np.flatnonzero(outside)
+        estimates[others], scale[others], mix[others] = _joining(design, node, others, heavy, (inverse, slopes))
     left_out = (slopes - self_pull) / np.maximum(1.0 - leverage, _LEAST_LEFT)
-    return NodeFit(neighbours, left_out, estimates, scale, mix.reshape(-1, theta.size), int(theta.size - held.sum()))
+    flat, count = mix.reshape(-1, theta.size), int(theta.size - held.sum())
+    return NodeFit(neighbours, left_out, estimates, scale, flat, outside, count)
 
 
 def _joining(
     design: Design, node: int, outside: Indices, heavy: FloatArray, fitted: tuple[FloatArray, FloatArray]
 ) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Estimate, H⁻¹ and -H⁻¹Bᵀ of edges that each would join the regression alone."""
+    """Estimate, H⁻¹ and -Bᵀ of edges that each would join the regression alone."""
     inverse, slopes = fitted
     back = design.z[node].conj()
     u = edge_numbers(design, node, outside, -1j * back)
@@ -84,7 +89,7 @@ def _joining(
     inner = np.linalg.inv(own)
     downhill = design.weights * (1.0 + 1j * slopes) * back / design.n_rows
     slope = edge_numbers_sum(design, node, outside, downhill)
-    return np.einsum("eab,eb->ea", inner, slope), inner, -np.matmul(inner, explained)
+    return np.einsum("eab,eb->ea", inner, slope), inner, -explained
 
 
 def _inverse(gram: FloatArray, node: int) -> FloatArray:
@@ -104,7 +109,7 @@ def _inverse(gram: FloatArray, node: int) -> FloatArray:
 
 
 def influences(design: Design, fits: Sequence[NodeFit], take: slice) -> FloatArray:
-    """N times the influence of some rows on every estimate: (D, D, 4, n), of node d on its edge with j."""
+    """N times the influence of some rows on every estimate before its scale: (D, D, 4, n), of node d on edge d, j."""
     size = design.dimension
     weights = design.weights[take]
     out = np.empty((size, size, 4, weights.size))
@@ -113,10 +118,11 @@ def influences(design: Design, fits: Sequence[NodeFit], take: slice) -> FloatArr
         u, v = node_features(design, node, fit.neighbours, take)
         heavy = fit.slopes[take] * weights
         np.matmul(fit.mix, heavy * u - weights * v, out=out[node].reshape(-1, weights.size))
-        if fit.scale.any():
+        if fit.outside.any():
             factor = -(weights + 1j * heavy) * design.z[node, take].conj()
             scores = edge_numbers(design, node, everyone, factor, take)
-            out[node] += np.matmul(fit.scale, scores)
+            scores[~fit.outside] = 0.0
+            out[node] += scores
     return out
 
 
@@ -139,5 +145,10 @@ def pair_estimates(design: Design, neighbourhoods: Sequence[Indices]) -> Pairs:
             moments[mine] += np.matmul(pairs, pairs.transpose(0, 2, 1))
             sums[mine] += pairs.sum(axis=2)
     moments -= sums[:, :, None] * sums[:, None, :] / count
+    # H⁻¹ after the sums over rows: 8 x 8 matrices instead of all rows.
+    scale = np.zeros((first.size, 8, 8))
+    for k, (i, j) in enumerate(((first, second), (second, first))):
+        scale[:, 4 * k : 4 * k + 4, 4 * k : 4 * k + 4] = np.stack([fit.scale for fit in fits])[i, j]
+    moments = scale @ moments @ scale.transpose(0, 2, 1)
     numbers = np.array([fit.n_parameters for fit in fits], dtype=float)
     return Pairs(first, second, both, moments / count**2, np.maximum(numbers[first], numbers[second]))
