@@ -8,7 +8,7 @@ import numpy as np
 
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning._score_operator import Moments
+from mgvm.learning._score_moments import Moments
 from mgvm.learning._score_source import Source
 from mgvm.learning.submodel import Submodel
 

@@ -9,45 +9,17 @@ projects orthogonally; and K hardly meets α', because x - m has mean zero.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
-from scipy import linalg
 
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import FloatArray
 from mgvm.inference._law import Natural
+from mgvm.learning._score_moments import Moments, blocks, couplings_of, half_coupling, halves, moments
+from mgvm.learning._score_preconditioner import Preconditioner, preconditioner
 from mgvm.learning._score_source import Source
 from mgvm.learning._score_sums import Slope
 from mgvm.learning.submodel import Submodel
-
-_FLOOR = 1e-12
-
-
-class Moments(NamedTuple):
-    """What a first look at the rows says."""
-
-    mean: FloatArray  # (2D,) the m that is taken off x
-    harmonics: ComplexArray  # (2T + 1, D): E[z^k]
-    covariance: FloatArray  # (2D, 2D): E[(x - m)(x - m)ᵀ]
-
-    @property
-    def spread(self) -> FloatArray:
-        """1 - |E z|² of every column, which is the trace of the covariance of (cos, sin)."""
-        size = self.harmonics.shape[1]
-        if self.mean.any():
-            diagonal = self.covariance.diagonal()
-            return diagonal[:size] + diagonal[size:]
-        return np.maximum(1.0 - abs(self.harmonics[1]) ** 2, 0.0)
-
-
-def moments(source: Source, submodel: Submodel) -> Moments:
-    """Means of the rows, in two passes so that nothing cancels."""
-    harmonics = source.harmonics(2 * max(submodel.order, 1))
-    mean = np.concatenate([harmonics[1].real, harmonics[1].imag])
-    if submodel.directions is not None:
-        # The sine model ties α to its direction, which α' is not; its sines have mean zero as they are.
-        mean = np.zeros_like(mean)
-    return Moments(mean, harmonics, source.products(mean))
 
 
 class ScoreOperator:
@@ -83,7 +55,7 @@ class ScoreOperator:
         self._same_edges = edges and submodel.directions is None
         self.linear = self._linear()
         self._ridge = self._ridge_weights() if ridge else None
-        self._inverse: _Inverse | None = None
+        self._preconditioner: Preconditioner | None = None
 
     # ---- vectors ----------------------------------------------------------------------------------------------------
 
@@ -106,7 +78,7 @@ class ScoreOperator:
         out = self.empty()
         first, harmonics, couplings = self.parts(out)
         P, Q = (matrix.toarray() if law.is_sparse else matrix for matrix in (law.P, law.Q))
-        K = _half_coupling(P, Q)
+        K = half_coupling(P, Q)
         first[:] = np.concatenate([law.a.real, law.a.imag]) + 2.0 * K @ self.moments.mean
         given = law.b[: self.order - 1]
         harmonics[: len(given), 0], harmonics[: len(given), 1] = given.real, given.imag
@@ -119,20 +91,20 @@ class ScoreOperator:
         size = self.dimension
         alpha = first - 2.0 * K @ self.moments.mean
         own = alpha[:size] + 1j * alpha[size:], harmonics[:, 0] + 1j * harmonics[:, 1]
-        return Natural(*own, *_couplings(K, size))
+        return Natural(*own, *couplings_of(K, size))
 
     def project(self, vector: FloatArray) -> FloatArray:
         """In place: the nearest vector inside the submodel."""
         first, _, K = self.parts(vector)
         size = self.dimension
         if self._same_edges:
-            for block in _blocks(K, size):
+            for block in blocks(K, size):
                 block *= self.submodel.edges
             return vector
         a = first[:size] + 1j * first[size:]
-        inside = self.submodel.project(Natural(a, np.zeros((0, size), dtype=complex), *_couplings(K, size)))
+        inside = self.submodel.project(Natural(a, np.zeros((0, size), dtype=complex), *couplings_of(K, size)))
         first[:size], first[size:] = inside.a.real, inside.a.imag
-        K[:] = _half_coupling(inside.P, inside.Q)
+        K[:] = half_coupling(inside.P, inside.Q)
         return vector
 
     # ---- the quadratic ----------------------------------------------------------------------------------------------
@@ -170,7 +142,7 @@ class ScoreOperator:
             # Own blocks E[g t xᵀ] with x as it is, not less its mean.
             cc, cs, sc, ss = (
                 part[here, here] + pull[row] * mean[column]
-                for part, (row, column) in zip(_blocks(cross, size), _halves(size), strict=True)
+                for part, (row, column) in zip(blocks(cross, size), halves(size), strict=True)
             )
             harmonics[0] = 2.0 * (cc - ss), 2.0 * (cs + sc)
             harmonics[1:] = higher
@@ -218,83 +190,11 @@ class ScoreOperator:
     # ---- the preconditioner -----------------------------------------------------------------------------------------
 
     def precondition(self, residual: FloatArray) -> FloatArray:
-        """About H⁻¹r: couplings by K ↦ 2(TKS + SKT), own parameters angle by angle."""
-        if self._inverse is None:
-            self._inverse = _Inverse.of(self.moments, self.order, self.ridge, self.dtype)
-        inverse = self._inverse
+        """About H⁻¹r, see `_score_preconditioner`."""
+        if self._preconditioner is None:
+            self._preconditioner = preconditioner(self.moments, self.submodel, self.ridge, self.dtype)
         out = self.empty()
-        _, _, K = self.parts(residual)
         own = residual[: 2 * self.dimension * self.order].reshape(2 * self.order, self.dimension)
-        solved = np.einsum("dkl,ld->kd", inverse.own, own)
-        out[: solved.size] = solved.ravel()
-        middle = inverse.vectors.T @ K @ inverse.vectors
-        middle *= inverse.weights
-        answer = inverse.vectors @ middle @ inverse.vectors.T
-        np.add(answer, answer.T, out=self.parts(out)[2])
+        out[: own.size] = np.einsum("dkl,ld->kd", self._preconditioner.own, own).ravel()
+        self.parts(out)[2][:] = self._preconditioner.couplings(self.parts(residual)[2])
         return self.project(out)
-
-
-class _Inverse(NamedTuple):
-    own: FloatArray  # (D, 2T, 2T)
-    vectors: FloatArray  # (2D, 2D)
-    weights: FloatArray  # (2D, 2D)
-
-    @classmethod
-    def of(cls, known: Moments, order: int, ridge: float, dtype: Any) -> _Inverse:
-        """With SV = TVΛ, VᵀTV = 1 and K = VYVᵀ the equation 2(TKS + SKT) = R is Y_ij = (VᵀRV)_ij / 2(λ_i + λ_j)."""
-        blocks = _own_blocks(known.harmonics, order)
-        size = blocks.shape[0]
-        T = np.zeros((2 * size, 2 * size))
-        here = np.arange(size)
-        for row in range(2):
-            for column in range(2):
-                T[here + row * size, here + column * size] = blocks[:, row, column]
-        jitter = _FLOOR * np.trace(T) / (2 * size)
-        S = known.covariance
-        if ridge:
-            S = S + ridge * np.diag(np.tile(known.spread, 2))
-        values, vectors = linalg.eigh(S, T + jitter * np.eye(2 * size), check_finite=False)
-        values = np.maximum(values, _FLOOR * float(values[-1]))
-        weights = 0.25 / (values[:, None] + values)
-        shift = _FLOOR * np.trace(blocks, axis1=1, axis2=2) / (2 * order) + ridge * known.spread
-        own = np.linalg.inv(blocks + shift[:, None, None] * np.eye(2 * order))
-        return cls(own.astype(dtype), vectors.astype(dtype), weights.astype(dtype))
-
-
-def _own_blocks(harmonics: ComplexArray, order: int) -> FloatArray:
-    """E[u uᵀ] (D, 2T, 2T) of u = (-t sin tφ, t cos tφ), t = 1 .. T, of every angle."""
-    size = harmonics.shape[1]
-    out = np.empty((size, order, 2, order, 2))
-    for s in range(1, order + 1):
-        for t in range(1, order + 1):
-            less = harmonics[abs(s - t)]
-            less = less if s >= t else less.conj()
-            more = harmonics[s + t]
-            scale = 0.5 * s * t
-            out[:, s - 1, 0, t - 1, 0] = scale * (less.real - more.real)
-            out[:, s - 1, 1, t - 1, 1] = scale * (less.real + more.real)
-            # -sin(sφ) cos(tφ) and -cos(sφ) sin(tφ)
-            out[:, s - 1, 0, t - 1, 1] = -scale * (more.imag + less.imag)
-            out[:, s - 1, 1, t - 1, 0] = -scale * (more.imag - less.imag)
-    return out.reshape(size, 2 * order, 2 * order)
-
-
-def _half_coupling(P: ComplexArray, Q: ComplexArray) -> FloatArray:
-    """K = C/2, all cosines before all sines."""
-    return 0.5 * np.block([[P.real + Q.real, Q.imag - P.imag], [P.imag + Q.imag, P.real - Q.real]])
-
-
-def _couplings(K: FloatArray, size: int) -> tuple[ComplexArray, ComplexArray]:
-    """P and Q of K = C/2."""
-    cc, cs, sc, ss = _blocks(K, size)
-    return (cc + ss) + 1j * (sc - cs), (cc - ss) + 1j * (sc + cs)
-
-
-def _blocks(matrix: FloatArray, size: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
-    """Views of the four (D, D) blocks: cos-cos, cos-sin, sin-cos, sin-sin."""
-    return matrix[:size, :size], matrix[:size, size:], matrix[size:, :size], matrix[size:, size:]
-
-
-def _halves(size: int) -> list[tuple[slice, slice]]:
-    cos, sin = slice(0, size), slice(size, 2 * size)
-    return [(cos, cos), (cos, sin), (sin, cos), (sin, sin)]

@@ -46,10 +46,11 @@ class _Kept(NamedTuple):
 
 
 class MemoryRows:
-    """Rows in memory with weights that sum to 1; x - m is kept between passes where it is not too large."""
+    """Rows in memory with weights that sum to 1; x and x - m are kept between passes where they are not too large."""
 
     def __init__(self, x: FloatArray, shares: FloatArray):
         self._x, self._weights = x, shares
+        self._unit: FloatArray | None = None
         self._kept: _Kept | None = None
 
     @classmethod
@@ -73,11 +74,19 @@ class MemoryRows:
 
     def harmonics(self, count: int) -> ComplexArray:
         """E[z^k], k = 0 .. count; (count + 1, D)."""
-        return sum_of(sums.harmonic_sums(self._x[part], self._weights[part], count) for part in self._chunks())
+        return sum_of(sums.harmonic_sums(self._rows(part), self._weights[part], count) for part in self._chunks())
 
     def products(self, mean: FloatArray) -> FloatArray:
         """E[(x - m)(x - m)ᵀ], (2D, 2D)."""
-        return sum_of(sums.product_sums(self._x[part], self._weights[part], mean) for part in self._chunks())
+        return sum_of(sums.product_sums(self._rows(part), self._weights[part], mean) for part in self._chunks())
+
+    def _rows(self, part: slice) -> FloatArray:
+        """A chunk of (cos, sin)."""
+        if self._unit is None:
+            if 16 * self._x.size > _KEPT_BYTES:
+                return sums.unit_rows(self._x[part])
+            self._unit = sums.unit_rows(self._x)
+        return self._unit[part]
 
     def hessian(self, mean: FloatArray, order: int) -> FloatArray:
         """Mean of `_score_sums.hessian_sums`."""
@@ -103,7 +112,7 @@ class MemoryRows:
             kept = self._kept = self._keep(mean, dtype)
         for part in self._chunks():
             if kept is None:
-                yield (sums.unit_rows(self._x[part]) - mean).astype(dtype), self._weights[part].astype(dtype)
+                yield (self._rows(part) - mean).astype(dtype), self._weights[part].astype(dtype)
             else:
                 yield kept.away[part], kept.weights[part]
 
@@ -112,7 +121,7 @@ class MemoryRows:
             return None
         away = np.empty((self.n_rows, 2 * self.dimension), dtype=dtype)
         for part in self._chunks():
-            away[part] = sums.unit_rows(self._x[part]) - mean
+            away[part] = self._rows(part) - mean
         return _Kept(mean, dtype, away, self._weights.astype(dtype))
 
 

@@ -39,20 +39,24 @@ def unit_rows(x: FloatArray) -> FloatArray:
     return out
 
 
-def harmonic_sums(x: FloatArray, weights: FloatArray, count: int) -> ComplexArray:
-    """Σ w z^k for k = 0 .. count, (count + 1, D)."""
-    z = np.exp(1j * x)
-    out = np.empty((count + 1, x.shape[1]), dtype=complex)
-    power = np.ones_like(z)
-    for k in range(count + 1):
+def harmonic_sums(unit: FloatArray, weights: FloatArray, count: int) -> ComplexArray:
+    """Σ w z^k for k = 0 .. count, (count + 1, D), of rows (cos, sin)."""
+    size = unit.shape[1] // 2
+    z = np.empty((unit.shape[0], size), dtype=complex)
+    z.real, z.imag = unit[:, :size], unit[:, size:]
+    out = np.empty((count + 1, size), dtype=complex)
+    out[0] = weights.sum()
+    power = z.copy()
+    for k in range(1, count + 1):
         out[k] = weights @ power
-        power *= z
+        if k < count:
+            power *= z
     return out
 
 
-def product_sums(x: FloatArray, weights: FloatArray, mean: FloatArray) -> FloatArray:
-    """Σ w (x - m)(x - m)ᵀ, (2D, 2D)."""
-    away = unit_rows(x) - mean
+def product_sums(unit: FloatArray, weights: FloatArray, mean: FloatArray) -> FloatArray:
+    """Σ w (x - m)(x - m)ᵀ, (2D, 2D), of rows (cos, sin)."""
+    away = unit - mean
     return (away * weights[:, None]).T @ away
 
 

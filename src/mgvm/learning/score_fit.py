@@ -16,7 +16,8 @@ from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning import _score_checks, _score_dense
 from mgvm.learning._penalised import penalised
 from mgvm.learning._rows import rows
-from mgvm.learning._score_operator import ScoreOperator, moments
+from mgvm.learning._score_moments import moments
+from mgvm.learning._score_operator import ScoreOperator
 from mgvm.learning._score_solver import conjugate_gradients
 from mgvm.learning._score_source import MemoryRows, Source
 from mgvm.learning.result import TorusFit
@@ -140,7 +141,10 @@ def minimise(
             max_iterations - done,
             lambda more, done=done: speak(done + more, max_iterations),  # type: ignore[misc]
         )
-        theta, trace = found.theta, trace + found.trace[1:]
+        trace += found.trace[1:]
+        if found.trace[-1] < found.trace[0]:  # single precision may break down at once
+            theta = found.theta
+        theta = theta.astype(operator.dtype)
         product = operator.apply(theta)
         left = relative_gradient(operator, product)
         # Rounding may leave single precision short of what its recurrence believes.
