@@ -124,9 +124,7 @@ def _tried(local: FloatArray, target: FloatArray, space: Space) -> State:
             size = local.shape[1]
             nothing = Moments(np.zeros(1), np.zeros((1, size)), np.zeros((1, size, size)))
             return State(local, nothing, np.array([-np.inf]))
-    parts = [
-        _tried(local[k : k + 1], target[k : k + 1], space.take(np.array([k]))) for k in range(local.shape[0])
-    ]
+    parts = [_tried(local[k : k + 1], target[k : k + 1], space.take(np.array([k]))) for k in range(local.shape[0])]
     moments = Moments(*(np.concatenate(part) for part in zip(*(p.moments for p in parts), strict=True)))
     return State(local, moments, np.concatenate([p.objective for p in parts]))
 

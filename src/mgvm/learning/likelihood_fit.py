@@ -233,7 +233,9 @@ def _chain(
     if not found.converged:
         _warn_stopped(len(found.trace), found.decrement, found.gradient)
     errors = _errors(edges, metric, sample) if standard_errors else None
-    return _fit(edges.law(found.beta), sample, model, (found.trace, found.gradient, found.converged and not held), errors)
+    return _fit(
+        edges.law(found.beta), sample, model, (found.trace, found.gradient, found.converged and not held), errors
+    )
 
 
 def _sampled(
