@@ -1,7 +1,7 @@
 """Statistical efficiency at D = 2 and 3: N·E[KL(truth || fit)] beside p/2, what maximum likelihood tends to.
 
-KL(truth || fit) = (θ - θ')·E[T] - log Z + log Z', exact by quadrature, for fits of the full mGvM to data sets drawn from
-known laws. With many rows N·KL of maximum likelihood has mean p/2, p parameters; a method whose N·KL is r times as
+KL(truth || fit) = (θ - θ')·E[T] - log Z + log Z', exact by quadrature, for fits of the full mGvM to data sets drawn
+from known laws. With many rows N·KL of maximum likelihood has mean p/2, p parameters; a method whose N·KL is r times as
 large needs r times as many rows to be as good. Few rows make all of them worse than that.
 
     python benchmarks/bench_efficiency.py [--quick]

@@ -63,8 +63,9 @@ def fit_torus(
         Whether to compute them, for up to a few thousand parameters: sandwiches, inverse Fisher information for the
         likelihood. After a selection of edges they are those of the selected model. Not with missing angles.
     check_modes : bool
-        Whether to compare draws of a concentrated law with the data. Fitted to narrow data, score matching and
-        pseudo-likelihood see only the neighbourhood of the rows, and their law may have most of its mass elsewhere.
+        Whether to compare draws of a concentrated law, of up to 300 angles, with the data. Fitted to narrow data, score
+        matching and pseudo-likelihood see only the neighbourhood of the rows, and their law may have most of its mass
+        elsewhere. Not done where angles are missing.
     progress : bool or callable
         True prints lines on standard error once the run takes long; a callable gets (done, total).
     **options
