@@ -10,18 +10,19 @@ from mgvm.models._family import Family
 from mgvm.models._family_directed import DirectedFamily
 
 FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal")
-_EXACT_UP_TO = 3
+_MGVM_UP_TO = 2  # of three angles too, but directed components score better there and are many times faster
+_EVEN_ROWS = 0.01  # rows spread evenly over the torus that tell an mGvM component as much as one pseudo-row
 
 
 def family_of(settings: Any, dimension: int) -> Family:
     """The family that `settings` (a TorusMixture) asks for."""
     word = settings.component
     if word == "auto":
-        word = "mgvm" if dimension <= _EXACT_UP_TO else "directed"
+        word = "mgvm" if dimension <= _MGVM_UP_TO else "directed"
     if word == "mgvm":
         from mgvm.models._family_mgvm import MGvMFamily
 
-        return MGvMFamily(shrinkage=settings.ridge)
+        return MGvMFamily(shrinkage=max(float(settings.ridge), _EVEN_ROWS * float(settings.pseudo_count)))
     if word == "wrapped_normal":
         from mgvm.models._family_wrapped import WrappedFamily
 

@@ -19,6 +19,7 @@ from mgvm.models import _em, _missing
 from mgvm.models._components import FAMILIES, family_of, seed_of
 from mgvm.models._conditional import conditional_law
 from mgvm.models._em import Mixture
+from mgvm.models._family import join
 from mgvm.models._mixture_fit import Fit
 
 _CONSTANT = 1e-8  # circular spread of a column below which it is taken for constant
@@ -34,7 +35,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     component : {"auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal"}, default "auto"
         The family. "mgvm" is the multivariate generalised von Mises law (D <= 3); "directed" a GvM for every angle
         given those before it, exact at any D; "directed_von_mises" the same without second harmonics, several times
-        faster; "von_mises" products of von Mises laws. "auto" is "mgvm" for D <= 3 and "directed" beyond.
+        faster; "von_mises" products of von Mises laws. "auto" is "mgvm" for D <= 2 and "directed" beyond.
     n_init : int, default 1
         Starts; each runs a short road, the best is continued.
     max_iter : int, default 100
@@ -44,8 +45,13 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     ridge : float, default 1e-3
         Weak shrinkage of natural parameters.
     pseudo_count : float, default 30
-        Directed components shrink their couplings towards independence as so many rows would, in the metric of their
-        own Fisher information. 0 for none.
+        Directed components shrink their couplings and second harmonics towards zero as so many rows would, in the
+        metric of their own Fisher information. Those of "mgvm" see a hundredth as many rows spread evenly over the
+        torus. 0 for none.
+    n_average : int, default 1
+        Independent fits whose densities are averaged: again a mixture, of so many times as many components. The
+        average scores better than the fits do on average (Jensen), and much better where there are few rows for
+        the parameters.
     angle_order : sequence of int, optional
         The order of the angles in directed components; by default as they come.
     max_components : int, default 300
@@ -68,13 +74,13 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     family_ : object
         The family.
     n_components_ : int
-        K; fewer than asked for where components came to nothing.
+        Components in all: fewer than asked for where some came to nothing, `n_average` times as many.
     converged_ : bool
         Whether the last EM run reached its tolerance.
     n_iter_ : int
         Its iterations.
     lower_bound_ : float
-        Its bound: mean log density of the training rows plus log prior, a row.
+        Its bound: mean log density of the training rows plus log prior, a row (of the last of several fits).
     lower_bounds_ : ndarray
         The bound after every iteration; it never falls.
     validation_scores_ : dict
@@ -108,6 +114,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         tol: float = 1e-4,
         ridge: float = 1e-3,
         pseudo_count: float = 30.0,
+        n_average: int = 1,
         angle_order: Any = None,
         max_components: int = 300,
         validation_fraction: float = 0.15,
@@ -122,6 +129,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.tol = tol
         self.ridge = ridge
         self.pseudo_count = pseudo_count
+        self.n_average = n_average
         self.angle_order = angle_order
         self.max_components = max_components
         self.validation_fraction = validation_fraction
@@ -139,20 +147,37 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         generator = _generator(self.random_state)
         warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
         family = self.family_ if warm else family_of(self, data.dimension)
-        fit = Fit(family, seed_of(family), generator, self.n_init, self.max_iter, self.tol, self._tell)
-        try:
-            _missing.fit(fit, data, self._sizes(), warm)
-        except KeyboardInterrupt:
-            if fit.best is None:
-                raise
-            warnings.warn(
-                f"the fit was interrupted; it keeps the best mixture so far, of {fit.best.size} components",
-                ConvergenceWarning,
-                stacklevel=2,
-            )
-            fit.converged = True  # the user knows
-        self._keep(fit)
+        sizes, fits = self._sizes(), []
+        for number in range(1 if warm else self.n_average):
+            fit = Fit(family, seed_of(family), generator, self.n_init, self.max_iter, self.tol, self._tell)
+            try:
+                _missing.fit(fit, data, sizes, warm)
+            except KeyboardInterrupt:
+                if not self._interrupted(fit, fits):
+                    raise
+                break
+            fits.append(fit)
+            assert fit.best is not None
+            sizes = (fit.best.size, 0.0)
+            self._tell(f"fit {number + 1} of {self.n_average} done: {fit.trace[-1]:.5f} a row")
+        self._keep(fits)
         return self
+
+    def _interrupted(self, fit: Fit, fits: list[Fit]) -> bool:
+        """Whether there is something to keep of an interrupted fit, which is then among the fits."""
+        if fit.best is None and not fits:
+            return False
+        if not fits:
+            fits.append(fit)
+        size = sum(each.best.size for each in fits if each.best is not None)
+        warnings.warn(
+            f"the fit was interrupted; it keeps the best mixture so far, of {size} components",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+        for each in fits:
+            each.converged = True  # the user knows
+        return True
 
     def _sizes(self) -> tuple[int, float]:
         """(K, 0), or (largest K, fraction held out) for "auto"."""
@@ -164,6 +189,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _check(self, data: Rows) -> None:
         check.integer(self.n_init, "n_init", minimum=1)
+        check.integer(self.n_average, "n_average", minimum=1)
         check.integer(self.max_iter, "max_iter", minimum=1)
         check.single_positive(self.tol, "tol")
         check.non_negative(self.ridge, "ridge")
@@ -192,16 +218,17 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         if self.verbose:
             print(f"TorusMixture: {text}", file=sys.stderr, flush=True)
 
-    def _keep(self, fit: Fit) -> None:
-        assert fit.best is not None
-        self.family_, self.components_ = fit.family, fit.best.parameters
-        self.weights_ = np.exp(fit.best.log_weights)
-        self.n_components_ = fit.best.size
+    def _keep(self, fits: list[Fit]) -> None:
+        fit, mixtures = fits[-1], [each.best for each in fits if each.best is not None]
+        self.family_ = fit.family
+        self.components_ = join(*(mixture.parameters for mixture in mixtures))
+        self.weights_ = np.concatenate([np.exp(mixture.log_weights) / len(mixtures) for mixture in mixtures])
+        self.n_components_ = self.weights_.size
         self.lower_bounds_ = np.array(fit.trace)
         self.lower_bound_ = fit.trace[-1] if fit.trace else -np.inf
-        self.n_iter_, self.converged_ = max(len(fit.trace), 1), fit.converged
-        self.validation_scores_ = dict(fit.scores)
-        if not fit.converged:
+        self.n_iter_, self.converged_ = max(len(fit.trace), 1), all(each.converged for each in fits)
+        self.validation_scores_ = dict(fits[0].scores)
+        if not self.converged_:
             gain = fit.trace[-1] - fit.trace[-2] if len(fit.trace) > 1 else float("inf")
             warnings.warn(
                 f"EM did not converge in max_iter = {self.max_iter} iterations: the last one gained {gain:.2g} a row, "
