@@ -72,7 +72,7 @@ def _mixing(dimension: int, order: int) -> tuple[FloatArray, FloatArray, FloatAr
     for t, d in itertools.product(range(1, order + 1), range(dimension)):
         row = 2 * ((t - 1) * dimension + d)
         # cos tψ = T_t(1 - c) and sin tψ = s U_(t-1)(1 - c), U_(t-1) = T_t'/t.
-        cosine = chebyshev.cheb2poly([0.0] * t + [1.0])
+        cosine = np.asarray(chebyshev.cheb2poly([0.0] * t + [1.0]), dtype=np.float64)
         for values, offset in ((_shifted(cosine), 0), (_shifted(polynomial.polyder(cosine) / t), 1)):
             for k, value in enumerate(values):
                 power = k if offset == 0 else k + 1
@@ -86,7 +86,7 @@ def _mixing(dimension: int, order: int) -> tuple[FloatArray, FloatArray, FloatAr
         for place, sign in ((row, 1.0), (both, -1.0)):
             matrix[place, [2 * i, 2 * j, row, both]] = -1.0, -1.0, 1.0, sign
             matrix[place + 1, [2 * i + 1, 2 * j + 1, row + 1, both + 1]] = 1.0, -sign, -1.0, sign
-    return matrix, np.linalg.inv(matrix), constant
+    return matrix, np.asarray(np.linalg.inv(matrix), dtype=np.float64), constant
 
 
 def _shifted(coefficients: FloatArray) -> FloatArray:

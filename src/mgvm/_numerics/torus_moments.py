@@ -1,10 +1,10 @@
 """Exact log Z, means and covariances of the statistics of many mGvM laws of up to three angles.
 
-The statistics are those of `torus_frame`: products of powers of s = sin ψ and c = 1 - cos ψ, small near the origin of the
-frame, so that sums of positive terms keep their digits at any concentration. Every statistic is a product of functions
-of single angles, and so is a product of two: all that means and Fisher matrix need are the sums of products of powers
-c^r and s c^r of the three angles, one table a law. The angle that needs the finest rule is summed for each node of the
-others that matters.
+The statistics are those of `torus_frame`: products of powers of s = sin ψ and c = 1 - cos ψ, small near the origin of
+the frame, so that sums of positive terms keep their digits at any concentration. Every statistic is a product of
+functions of single angles, and so is a product of two: all that means and Fisher matrix need are the sums of products
+of powers c^r and s c^r of the three angles, one table a law. The angle that needs the finest rule is summed for each
+node of the others that matters.
 """
 
 from __future__ import annotations

@@ -167,15 +167,20 @@ def _warn_exact(found: exact.Maximum, sample: Rows, model: Submodel) -> None:
             cause = f"{sample.n_rows:,} rows are too few for {model.n_parameters:,} parameters"
         cause = cause or "the data are so narrow that higher harmonics and couplings only describe their noise"
         text = (
-            f"likelihood has no finite maximum here: the concentration reached {found.runaway:.2g}, because {cause}. The "
-            f"fit is that of the data with independent noise of {found.noise:.2g} radians added to every angle, which "
-            'stops it; leave out such columns, or free fewer parameters (order=1, or submodel="sine")'
+            f"likelihood has no finite maximum here: the concentration reached {found.runaway:.2g}, because {cause}. "
+            f"The fit is that of the data with independent noise of {found.noise:.2g} radians added to every angle, "
+            'which stops it; leave out such columns, or free fewer parameters (order=1, or submodel="sine")'
         )
     elif not found.converged:
         text = (
             f"likelihood stopped after {len(found.trace) - 1} Newton steps with a gradient of "
             f"{np.abs(found.gradient).max():.2g} and a Newton decrement of {found.decrement:.2g}; raise max_iterations "
             "or tolerance, or free fewer parameters"
+        )
+    elif sample.n_rows <= model.n_parameters:
+        text = (
+            f"{sample.n_rows:,} rows determine {model.n_parameters:,} parameters: the fit describes their chance as "
+            "much as their law; give more rows, or free fewer parameters (submodel, order=1, or a penalty in fit_torus)"
         )
     else:
         return
@@ -195,7 +200,9 @@ def _first(sample: Rows, model: Submodel) -> Natural:
 def _is_forest(model: Submodel) -> bool:
     size = model.dimension
     every = model.edges.astype(complex)
-    return forest(Natural(np.zeros(size, dtype=complex), np.zeros((0, size)), every, 0 * every)) is not None
+    return (
+        forest(Natural(np.zeros(size, dtype=complex), np.zeros((0, size), dtype=complex), every, 0 * every)) is not None
+    )
 
 
 def _targets(sample: Rows, edges: EdgeStatistics) -> tuple[FloatArray, FloatArray, float]:
@@ -205,8 +212,8 @@ def _targets(sample: Rows, edges: EdgeStatistics) -> tuple[FloatArray, FloatArra
     if not cause:
         return mean, covariance, 0.0
     warnings.warn(
-        f"likelihood has no finite maximum here, because {cause}. The fit is that of the data with {_HELD:g} of its rows "
-        "spread evenly over the torus, which stops concentrations; leave out such columns",
+        f"likelihood has no finite maximum here, because {cause}. The fit is that of the data with {_HELD:g} of its "
+        "rows spread evenly over the torus, which stops concentrations; leave out such columns",
         ConvergenceWarning,
         stacklevel=5,
     )
