@@ -8,10 +8,20 @@ from mgvm._lazy import attach
 
 if TYPE_CHECKING:
     from mgvm.models._conditional import ConditionalMixture as ConditionalMixture
+    from mgvm.models.baselines import GvMRegressor as GvMRegressor
+    from mgvm.models.baselines import KernelCircularRegressor as KernelCircularRegressor
+    from mgvm.models.baselines import NeighborsCircularRegressor as NeighborsCircularRegressor
+    from mgvm.models.baselines import ProjectedGPRegressor as ProjectedGPRegressor
+    from mgvm.models.baselines import WrappedGPRegressor as WrappedGPRegressor
     from mgvm.models.mixture import TorusMixture as TorusMixture
     from mgvm.models.regression import CircularGPRegressor as CircularGPRegressor
 
 _NAMES = {
+    "GvMRegressor": "mgvm.models.baselines",
+    "KernelCircularRegressor": "mgvm.models.baselines",
+    "NeighborsCircularRegressor": "mgvm.models.baselines",
+    "ProjectedGPRegressor": "mgvm.models.baselines",
+    "WrappedGPRegressor": "mgvm.models.baselines",
     "CircularGPRegressor": "mgvm.models.regression",
     "ConditionalMixture": "mgvm.models._conditional",
     "TorusMixture": "mgvm.models.mixture",
