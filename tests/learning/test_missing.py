@@ -151,6 +151,15 @@ def test_refused():
     x = with_gaps(LAW.sample(200, rng=0), 0.3, 1)
     with pytest.raises(ValueError, match="standard errors are not known for data with missing angles"):
         fit_torus(x, standard_errors=True)
+    with pytest.raises(TypeError, match="tolerence"):
+        fit_torus(x, tolerence=1e-3)
     gappy = np.where(np.arange(3) == np.arange(200)[:, None] % 3, np.nan, LAW.sample(200, rng=0))
     with pytest.raises(ValueError, match="edges are selected by the complete rows, of which data has 0"):
         fit_torus(gappy, penalty="auto")
+
+
+def test_a_penalty_selects_edges_by_the_complete_rows():
+    law = MGvM(a=np.full(4, 0.5), P=np.diag([1.5, 0.0, 1.5], 1) + np.diag([1.5, 0.0, 1.5], -1))
+    fit = fit_torus(with_gaps(law.sample(800, rng=0), 0.05, 1), penalty="auto", rng=0)
+    assert fit.edges.tolist() == [[0, 1], [2, 3]]
+    assert fit.penalty > 0

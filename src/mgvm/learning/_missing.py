@@ -15,7 +15,7 @@ from mgvm.inference._natural_vector import pack
 from mgvm.inference._progress import reporter
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning import _missing_draws, _missing_exact
-from mgvm.learning._methods import EXACT, Plan, complete, resolved, selection
+from mgvm.learning._methods import EXACT, Plan, Selection, complete, resolved, selection
 from mgvm.learning._rows import Rows
 from mgvm.learning._start import independent, padded
 from mgvm.learning.pseudo_fit import pseudo_likelihood
@@ -36,22 +36,28 @@ def fit(sample: Rows, model: Submodel, plan: Plan) -> TorusFit:
         )
     name = resolved(plan.method, sample.dimension)
     whole = np.asarray(~np.isnan(sample.x).any(axis=1))
-    penalty = plan.penalty
-    if penalty != 0.0 and (name != "score_matching" or isinstance(penalty, str)):
-        model, penalty = _selected(sample, whole, model, plan), 0.0
+    chosen = 0.0
+    if plan.penalty != 0.0 and (name != "score_matching" or isinstance(plan.penalty, str)):
+        picked = _selected(sample, whole, model, plan)
+        model, chosen, plan = model.restricted(picked.edge_mask), picked.penalty, replace(plan, penalty=0.0)
+    exact = name == "likelihood" and sample.dimension <= EXACT
     options = dict(plan.options)
-    steps = check.integer(options.pop("max_iterations", _STEPS[name == "likelihood"]), "max_iterations", minimum=1)
+    steps = check.integer(options.pop("max_iterations", _STEPS[exact]), "max_iterations", minimum=1)
     first = options.pop("start", None)
     start = _start(sample, whole, model) if first is None else model.project(padded(first, model))
-    if name == "likelihood" and sample.dimension <= EXACT:
-        return _exact(
-            sample, model, start, check.single_positive(options.pop("tolerance", _TOLERANCE), "tolerance"), steps
-        )
+    found = (
+        _exact(sample, model, start, steps, **options)
+        if exact
+        else _sampled(sample, model, start, steps, replace(plan, method=name, options=options))
+    )
+    return replace(found, penalty=chosen) if chosen else found
 
+
+def _sampled(sample: Rows, model: Submodel, start: Natural, steps: int, plan: Plan) -> TorusFit:
     def learn(x: FloatArray, weights: FloatArray, law: Natural) -> TorusFit:
         # Penalised paths have their own starts.
-        begin: dict[str, Any] = {} if penalty else {"start": law}
-        own = replace(plan, method=name, penalty=penalty, progress=False, options={**options, **begin})
+        begin: dict[str, Any] = {} if plan.penalty else {"start": law}
+        own = replace(plan, progress=False, options={**plan.options, **begin})
         return complete(Rows(x, weights / weights.mean()), model, own)
 
     found = _missing_draws.settle(sample, learn, start, plan.rng, steps, reporter(plan.progress, "missing angles"))
@@ -62,9 +68,9 @@ def fit(sample: Rows, model: Submodel, plan: Plan) -> TorusFit:
             f"is {found.drift:.3g} times what chance would do (at most 2 is good), the last gradient was "
             f"{found.fit.gradient_norm:.2g}. Raise max_iterations, or leave out columns with few observed angles",
             ConvergenceWarning,
-            stacklevel=4,
+            stacklevel=5,
         )
-    law = model.project(found.law) if name != "score_matching" else found.law
+    law = model.project(found.law)
     return replace(
         found.fit,
         a=law.a,
@@ -78,8 +84,9 @@ def fit(sample: Rows, model: Submodel, plan: Plan) -> TorusFit:
     )
 
 
-def _exact(sample: Rows, model: Submodel, start: Natural, tolerance: float, steps: int) -> TorusFit:
-    found = _missing_exact.maximise(sample, model, start, tolerance, steps)
+def _exact(sample: Rows, model: Submodel, start: Natural, steps: int, tolerance: float = _TOLERANCE) -> TorusFit:
+    limit = check.single_positive(tolerance, "tolerance")
+    found = _missing_exact.maximise(sample, model, start, limit, steps)
     if not found.converged:
         warnings.warn(
             f"expectation-maximisation over missing angles stopped after {steps} steps with a gradient of "
@@ -114,12 +121,12 @@ def _start(sample: Rows, whole: np.ndarray, model: Submodel) -> Natural:
     return independent(sample, model)
 
 
-def _selected(sample: Rows, whole: np.ndarray, model: Submodel, plan: Plan) -> Submodel:
-    """The submodel of the edges that a penalty leaves, by the complete rows."""
+def _selected(sample: Rows, whole: np.ndarray, model: Submodel, plan: Plan) -> Selection:
+    """The edges that a penalty leaves, by the complete rows."""
     if whole.sum() < 2:
         raise ValueError(
             f"edges are selected by the complete rows, of which data has {int(whole.sum())}; give the edges in "
             "submodel, or use method='score_matching'"
         )
     w = sample.weights[whole]
-    return model.restricted(selection(Rows(sample.x[whole], w / w.mean()), model, plan).edge_mask)
+    return selection(Rows(np.ascontiguousarray(sample.x[whole]), w / w.mean()), model, plan)

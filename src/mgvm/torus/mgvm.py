@@ -91,8 +91,6 @@ class MGvM(Makers):
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(f"MGvM is a frozen value; make a new law instead of setting {name!r}")
 
-    # ---- other forms: see also `Makers` ------------------------------------------------------------------------
-
     def to_polar(self) -> tuple[FloatArray, ...]:
         """κ₁, ν₁, κ₂, ν₂, U, α, V, β of `from_polar`; order 2 at most."""
         self._refuse_batch("to_polar")
