@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 import warnings
 
@@ -80,6 +81,23 @@ def test_a_known_mixture_is_recovered():
     n_parameters = fitted.n_parameters()
     # The expected excess is parameters/(2N) a row; three times that allows for a local optimum's worth of chance.
     assert truth.score(fresh) - fitted.score(fresh) < 3 * n_parameters / (2 * 6000)
+
+
+def test_an_average_is_the_mean_of_densities_and_scores_better_than_its_parts():
+    rng = np.random.default_rng(20)
+    x, fresh = rng.uniform(-np.pi, np.pi, (2, 150, 3))
+    average = TorusMixture(4, component="directed_von_mises", n_average=3, pseudo_count=0.0, random_state=0).fit(x)
+    assert average.n_components_ == 12
+    assert average.weights_.sum() == pytest.approx(1.0)
+    parts, one = [], copy.copy(average)
+    for part in range(3):
+        chosen = slice(4 * part, 4 * part + 4)
+        one.weights_ = 3 * average.weights_[chosen]
+        one.components_ = type(average.components_)(*(array[chosen] for array in average.components_))
+        parts.append(one.score_samples(fresh))
+    mean = np.log(np.exp(parts).mean(axis=0))
+    np.testing.assert_allclose(average.score_samples(fresh), mean, atol=1e-10)
+    assert average.score(fresh) > np.mean(parts) + 0.05
 
 
 def test_weights_are_repetitions():

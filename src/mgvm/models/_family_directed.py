@@ -14,13 +14,14 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mgvm._numerics.directed import complete, log_densities, natural_parameters, slopes_and_curvatures
+from mgvm._numerics.directed import complete, log_densities, slopes_and_curvatures
 from mgvm._numerics.directed_von_mises import von_mises_derivatives, von_mises_log_densities
 from mgvm._numerics.gvm import gvm_sample
 from mgvm._numerics.gvm_order_two import order_two_moments
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm._wrapping import wrap
-from mgvm.models._family import NEGLIGIBLE, BoolArray, IntArray, count
+from mgvm.models._directed_parts import Factor, Pairs, log_prior_of, natural_of, pairs_of, profiled, tangential, unit
+from mgvm.models._family import BoolArray, IntArray, count
 
 _CHUNK = 200_000  # pairs of row and component at a time: some 30 MB
 _LARGEST = 1e7  # of a natural parameter
@@ -37,24 +38,6 @@ class DirectedParameters(NamedTuple):
     """
 
     packed: FloatArray
-    slope: FloatArray
-    metric: FloatArray
-
-
-class Pairs(NamedTuple):
-    """Pairs of row and component that count, those of a component together."""
-
-    rows: IntArray
-    owners: IntArray
-    weights: FloatArray
-
-
-class _Factor(NamedTuple):
-    """What the log-likelihood of one angle is made of, and its prior."""
-
-    features: FloatArray
-    points: FloatArray
-    pairs: Pairs
     slope: FloatArray
     metric: FloatArray
 
@@ -151,7 +134,7 @@ class DirectedFamily:
 
     def update(self, parameters: DirectedParameters, x: FloatArray, weights: FloatArray) -> DirectedParameters:
         """A Newton step of every angle of every component, halved until nothing falls."""
-        pairs = _pairs(weights)
+        pairs = pairs_of(weights)
         features, points = self._features(x)
         packed = parameters.packed.copy()
         for angle in range(x.shape[1]):
@@ -160,7 +143,7 @@ class DirectedFamily:
             gradient, curvature = self._derivatives(old, features, points[angle], pairs)
             gradient += slope - np.einsum("kij,kj->ki", metric, old)
             step = self._newton(angle, gradient, curvature + metric)
-            factor = _Factor(features, points[angle], pairs, slope, metric)
+            factor = Factor(features, points[angle], pairs, slope, metric)
             packed[:, angle, : old.shape[1]] = self._searched(old, step, (gradient * step).sum(axis=1), factor)
         return parameters._replace(packed=packed)
 
@@ -168,12 +151,12 @@ class DirectedFamily:
         """slope·θ - θ' metric θ / 2 of every component."""
         packed, slope, metric = parameters
         shape = (-1, packed.shape[-1])
-        flat = _log_prior(packed.reshape(shape), slope.reshape(shape), metric.reshape(-1, shape[1], shape[1]))
+        flat = log_prior_of(packed.reshape(shape), slope.reshape(shape), metric.reshape(-1, shape[1], shape[1]))
         return np.asarray(flat.reshape(packed.shape[:2]).sum(axis=1))
 
     def renewed(self, parameters: DirectedParameters, x: FloatArray, weights: FloatArray) -> DirectedParameters:
         """The prior anew from where the components stand."""
-        pairs = _pairs(weights)
+        pairs = pairs_of(weights)
         features, points = self._features(x)
         total = np.maximum(weights.sum(axis=0), 1e-300)
         slope, metric = np.zeros_like(parameters.slope), np.zeros_like(parameters.metric)
@@ -181,7 +164,7 @@ class DirectedFamily:
         for angle in range(x.shape[1]):
             size, length = self.features_of(angle), 2 * self.features_of(angle) + 2
             across = weights.T @ points[angle] / total[:, None]
-            first, second = _unit(across[:, :2]), _unit(across[:, 2:])
+            first, second = unit(across[:, :2]), unit(across[:, 2:])
             pull = (1.0 - np.exp(-0.5 * self.jitter**2)) * first[:, :, None] * means[:, None, :size]
             slope[:, angle, : 2 * size] = -pull.reshape(total.size, -1)
             slope[:, angle, 2 * size : length] = -(1.0 - np.exp(-2.0 * self.jitter**2)) * second
@@ -193,7 +176,7 @@ class DirectedFamily:
                 _, curvature = self._derivatives(block, features, points[angle], pairs)
                 shrunk = np.delete(np.arange(self._free(angle)), [0, size])
                 if shrunk.size:
-                    told = _profiled(curvature / total[:, None, None], shrunk, np.array([0, size]))
+                    told = profiled(curvature / total[:, None, None], shrunk, np.array([0, size]))
                     metric[:, angle, shrunk[:, None], shrunk] += self.pseudo_count * told
         return DirectedParameters(parameters.packed, slope, metric)
 
@@ -203,7 +186,7 @@ class DirectedFamily:
         out = np.zeros((components, 2 * size + 2, 2 * size + 2))
         if size > 1:
             coupling = np.delete(np.arange(2 * size), [0, size])
-            block = (self.ridge + self.stiffness) * np.eye(coupling.size) - self.stiffness * _tangential(*frame)
+            block = (self.ridge + self.stiffness) * np.eye(coupling.size) - self.stiffness * tangential(*frame)
             out[:, coupling[:, None], coupling] = block
         return out
 
@@ -214,7 +197,7 @@ class DirectedFamily:
         pairs = Pairs(np.arange(labels.size), labels.astype(np.int64), np.ones(labels.size))
         features, _ = self._features(out)
         for angle, column in enumerate(self.order):
-            eta = _natural(self._block(parameters.packed, angle), features, pairs)
+            eta = natural_of(self._block(parameters.packed, angle), features, pairs)
             out[:, column] = wrap(gvm_sample(eta, 1, rng)[0])
             features[:, 1 + 2 * angle], features[:, 2 + 2 * angle] = np.cos(out[:, column]), np.sin(out[:, column])
         return out
@@ -230,7 +213,7 @@ class DirectedFamily:
         features, _ = self._features(x)
         rows = np.arange(x.shape[0])
         pairs = Pairs(rows, np.zeros_like(rows), np.ones(rows.size))
-        return _natural(self._block(parameters.packed, angle), features, pairs)
+        return natural_of(self._block(parameters.packed, angle), features, pairs)
 
     def _features(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1, cos, sin, cos, sin, …) (N, 2D + 1) in the family's order, and (D, N, 4) with the doubled angles."""
@@ -253,7 +236,7 @@ class DirectedFamily:
         if not self.second:
             von_mises_log_densities(features, points, pairs.rows, pairs.owners, block, pairs.weights)
             return
-        eta = _natural(block, features, pairs)
+        eta = natural_of(block, features, pairs)
         facts, _, _ = order_two_moments(eta)
         log_densities(points, pairs.rows, eta, facts, pairs.weights)
 
@@ -263,7 +246,7 @@ class DirectedFamily:
         """Gradient (K, m) and negative Hessian (K, m, m) of Σ w log p of one angle."""
         gradient, curvature = np.zeros_like(block), np.zeros((*block.shape, block.shape[1]))
         if self.second:
-            _, _, moments = order_two_moments(_natural(block, features, pairs))
+            _, _, moments = order_two_moments(natural_of(block, features, pairs))
             slopes_and_curvatures(features, points, pairs, moments, gradient, curvature)
         else:
             von_mises_derivatives(features, points, pairs, block, gradient, curvature)
@@ -276,12 +259,12 @@ class DirectedFamily:
         self._add_log_density(block, features, points, pairs._replace(weights=sums))
         return np.bincount(pairs.owners, pairs.weights * sums, block.shape[0]).astype(float)
 
-    def _searched(self, old: FloatArray, step: FloatArray, gain: FloatArray, factor: _Factor) -> FloatArray:
+    def _searched(self, old: FloatArray, step: FloatArray, gain: FloatArray, factor: Factor) -> FloatArray:
         """old + step, the step halved until the objective does not fall; components at their best stay."""
         features, points, pairs, slope, metric = factor
         best = old.copy()
         moving = gain > _SMALL_GAIN * np.maximum(np.bincount(pairs.owners, pairs.weights, gain.size), 1e-3)
-        value = self._value(old, features, points, pairs) + _log_prior(old, slope, metric)
+        value = self._value(old, features, points, pairs) + log_prior_of(old, slope, metric)
         for _ in range(_HALVINGS):
             chosen = moving[pairs.owners]
             if not chosen.any():
@@ -289,7 +272,7 @@ class DirectedFamily:
             if not chosen.all():
                 pairs = Pairs(pairs.rows[chosen], pairs.owners[chosen], pairs.weights[chosen])
             trial = np.where(moving[:, None], old + step, old)
-            reached = self._value(trial, features, points, pairs) + _log_prior(trial, slope, metric)
+            reached = self._value(trial, features, points, pairs) + log_prior_of(trial, slope, metric)
             good = moving & (reached >= value) & (np.abs(trial).max(axis=1) < _LARGEST)
             best[good] = trial[good]
             moving &= ~good
@@ -305,46 +288,3 @@ class DirectedFamily:
         step = np.zeros_like(gradient)
         step[:, :free] = np.linalg.solve(matrix + diagonal[:, :, None] * np.eye(free), gradient[:, :free, None])[..., 0]
         return step
-
-
-def _natural(block: FloatArray, features: FloatArray, pairs: Pairs) -> ComplexArray:
-    eta = np.empty((pairs.rows.size, 2), dtype=complex)
-    natural_parameters(features, pairs.rows, pairs.owners, block, (block.shape[1] - 2) // 2, eta)
-    return eta
-
-
-def _pairs(weights: FloatArray) -> Pairs:
-    owners, rows = np.nonzero(np.ascontiguousarray(weights.T) > NEGLIGIBLE)
-    return Pairs(rows, owners, weights[rows, owners])
-
-
-def _log_prior(theta: FloatArray, slope: FloatArray, metric: FloatArray) -> FloatArray:
-    quadratic = np.einsum("ki,kij,kj->k", theta, metric, theta, optimize=True)
-    return np.asarray((slope * theta).sum(axis=1) - 0.5 * quadratic)
-
-
-def _unit(vectors: FloatArray) -> FloatArray:
-    return np.asarray(vectors / np.maximum(np.linalg.norm(vectors, axis=1, keepdims=True), 1e-12))
-
-
-def _profiled(fisher: FloatArray, kept: IntArray, others: IntArray) -> FloatArray:
-    """Information on the kept parameters when the others are fitted along: F_kk - F_ko F_oo⁻¹ F_ok."""
-    mixed = fisher[:, kept[:, None], others]
-    inner = fisher[:, others[:, None], others]
-    inner = inner + 1e-9 * np.einsum("kii->k", inner)[:, None, None] * np.eye(others.size) + 1e-12 * np.eye(others.size)
-    return np.asarray(fisher[:, kept[:, None], kept] - mixed @ np.linalg.solve(inner, np.swapaxes(mixed, 1, 2)))
-
-
-def _tangential(first: FloatArray, means: FloatArray) -> FloatArray:
-    """Projection onto couplings of turns to turns: τ_d τ_j' of every angle j before, τ the tangents at the means.
-
-    Of a narrow component these are the entries of a Gaussian precision; the others bend it or change its width.
-    """
-    components, length = means.shape
-    turn = np.stack([-first[:, 1], first[:, 0]], axis=1)
-    out = np.zeros((components, 2, length, 2, length))
-    for j in range(0, length, 2):
-        there = _unit(means[:, j : j + 2])
-        tangent = np.einsum("ka,kb->kab", turn, np.stack([-there[:, 1], there[:, 0]], axis=1))
-        out[:, :, j : j + 2, :, j : j + 2] = np.einsum("kab,kcd->kabcd", tangent, tangent)
-    return out.reshape(components, 2 * length, 2 * length)

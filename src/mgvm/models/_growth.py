@@ -74,7 +74,8 @@ def split(family: Family, mixture: Mixture, x: FloatArray, weights: FloatArray, 
     pieces = family.start(x, halves)
     gain, heavier = _gains(family, mixture, pieces, x, shares[:, able], halves, able)
     best = np.argsort(-gain)[: min(more, able.size)]
-    best = best[gain[best] > 0]
+    # A loss at first sight is no reason to refuse: EM has not seen the halves yet, and held-out rows judge the size.
+    best = best[np.isfinite(gain[best])]
     if not best.size:
         return mixture
     kept = np.setdiff1d(np.arange(mixture.size), able[best])
@@ -130,7 +131,7 @@ def grown(
     steps: int,
     factor: float = 1.5,
 ) -> Mixture:
-    """Splits and short EM runs until there are `size` components, or nothing gains by a split."""
+    """Splits and short EM runs until there are `size` components, or none has rows enough to be split."""
     while mixture.size < size:
         before = mixture.size
         more = min(size - before, max(1, math.ceil((factor - 1.0) * before)))

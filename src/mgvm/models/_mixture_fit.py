@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,8 @@ _SHORT = 8  # EM iterations between splits
 _PATIENCE = 2  # sizes without a better held-out score before growth ends
 _FACTOR = 1.5
 _EXCHANGES = 3
+_WORTH = 0.002  # held-out gain a row that more components must bring
+_COARSE = 1e-4  # gain a row at which a short run ends
 
 
 @dataclass
@@ -60,7 +62,7 @@ class Fit:
         return _growth.grown(self.seed, mixture, x, weights, size, steps=_SHORT, factor=_FACTOR)
 
     def _short(self, mixture: Mixture, x: FloatArray, weights: FloatArray, steps: int) -> Mixture:
-        mixture = _em.run(self.seed, mixture, x, weights, max_iter=steps, tol=self.tol).mixture
+        mixture = _em.run(self.seed, mixture, x, weights, max_iter=steps, tol=_COARSE).mixture
         return _em.settle(self.seed, mixture, x, weights)
 
     def _bound(self, mixture: Mixture, x: FloatArray, weights: FloatArray) -> float:
@@ -116,23 +118,33 @@ class Fit:
         held = np.zeros(len(x), dtype=bool)
         held[self.rng.permutation(len(x))[: max(1, round(fraction * len(x)))]] = True
         train, wt, test, we = x[~held], weights[~held], x[held], weights[held]
-        mixture = _growth.started(self.seed, train, wt, 1, self.rng)
-        kept, waited = mixture, 0
-        while True:
-            mixture = self._short(mixture, train, wt, _SHORT if mixture.size < largest else 2 * _SHORT)
+        kept, waited = None, 0
+        for mixture in self._sequence(train, wt, largest):
             score = self.score(mixture, test, we)
             self.tell(f"{mixture.size} components: held-out {score:.4f} a row")
-            better = not self.scores or score > max(self.scores.values())
+            better = not self.scores or score > max(self.scores.values()) + _WORTH
             self.scores[mixture.size] = score
-            if better:
-                kept, waited, self.best = mixture, 0, mixture
-            else:
-                waited += 1
-            if waited >= _PATIENCE or mixture.size >= largest:
+            kept, waited = (mixture, 0) if better else (kept, waited + 1)
+            self.best = kept
+            if waited >= _PATIENCE:
                 break
-            before = mixture.size
-            more = min(largest - before, max(1, math.ceil((_FACTOR - 1.0) * before)))
-            mixture = _growth.split(self.seed, mixture, train, wt, more)
-            if mixture.size == before:
-                break
+        assert kept is not None
         self.polish(x, weights, kept, exchanges=_EXCHANGES if kept.size > 1 else 0)
+
+    def _sequence(self, x: FloatArray, weights: FloatArray, largest: int) -> Iterator[Mixture]:
+        """Mixtures of more and more components: fresh starts while they are few, growth from there on."""
+        size = 1
+        while size < min(_SEEDS, largest):
+            yield self._road(x, weights, size)
+            size = 2 * size + 1 if size < _SEEDS // 3 else _SEEDS
+        mixture = self._road(x, weights, min(_SEEDS, largest))
+        while True:
+            yield mixture
+            before = mixture.size
+            if before >= largest:
+                return
+            more = min(largest - before, max(1, math.ceil((_FACTOR - 1.0) * before)))
+            mixture = _growth.split(self.seed, mixture, x, weights, more)
+            if mixture.size <= before:
+                return
+            mixture = self._short(mixture, x, weights, 2 * _SHORT)

@@ -9,20 +9,19 @@ from typing import Any, Literal, Self
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, DensityMixin
-from sklearn.utils.validation import check_is_fitted, check_random_state, validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning._rows import Rows, circular_spread, rows
+from mgvm.learning._rows import rows
 from mgvm.models import _em, _missing
-from mgvm.models._components import FAMILIES, family_of, seed_of
+from mgvm.models._components import family_of, seed_of
 from mgvm.models._conditional import conditional_law
 from mgvm.models._em import Mixture
 from mgvm.models._family import join
 from mgvm.models._mixture_fit import Fit
-
-_CONSTANT = 1e-8  # circular spread of a column below which it is taken for constant
+from mgvm.models._mixture_settings import check_settings, generator, sizes
 
 
 class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -38,9 +37,9 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         faster; "von_mises" products of von Mises laws. "auto" is "mgvm" for D <= 2 and "directed" beyond.
     n_init : int, default 1
         Starts; each runs a short road, the best is continued.
-    max_iter : int, default 100
+    max_iter : int, default 200
         EM iterations of the last run.
-    tol : float, default 1e-4
+    tol : float, default 1e-5
         EM ends when the bound gains less a row in an iteration.
     ridge : float, default 1e-3
         Weak shrinkage of natural parameters.
@@ -110,8 +109,8 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         *,
         component: str = "auto",
         n_init: int = 1,
-        max_iter: int = 100,
-        tol: float = 1e-4,
+        max_iter: int = 200,
+        tol: float = 1e-5,
         ridge: float = 1e-3,
         pseudo_count: float = 30.0,
         n_average: int = 1,
@@ -143,22 +142,22 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Fit to rows of angles (N, D) in radians, NaN where one is missing."""
         x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
         data = rows(x, sample_weight, missing=True)
-        self._check(data)
-        generator = _generator(self.random_state)
+        check_settings(self, data)
+        rng = generator(self.random_state)
         warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
         family = self.family_ if warm else family_of(self, data.dimension)
-        sizes, fits = self._sizes(), []
+        wanted, fits = sizes(self), []
         for number in range(1 if warm else self.n_average):
-            fit = Fit(family, seed_of(family), generator, self.n_init, self.max_iter, self.tol, self._tell)
+            fit = Fit(family, seed_of(family), rng, self.n_init, self.max_iter, self.tol, self._tell)
             try:
-                _missing.fit(fit, data, sizes, warm)
+                _missing.fit(fit, data, wanted, warm)
             except KeyboardInterrupt:
                 if not self._interrupted(fit, fits):
                     raise
                 break
             fits.append(fit)
             assert fit.best is not None
-            sizes = (fit.best.size, 0.0)
+            wanted = (fit.best.size, 0.0)
             self._tell(f"fit {number + 1} of {self.n_average} done: {fit.trace[-1]:.5f} a row")
         self._keep(fits)
         return self
@@ -178,41 +177,6 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         for each in fits:
             each.converged = True  # the user knows
         return True
-
-    def _sizes(self) -> tuple[int, float]:
-        """(K, 0), or (largest K, fraction held out) for "auto"."""
-        if isinstance(self.n_components, str):
-            check.choice(self.n_components, "n_components", ["auto"])
-            largest = check.integer(self.max_components, "max_components", minimum=1)
-            return largest, check.single_fraction(self.validation_fraction, "validation_fraction")
-        return check.integer(self.n_components, "n_components", minimum=1), 0.0
-
-    def _check(self, data: Rows) -> None:
-        check.integer(self.n_init, "n_init", minimum=1)
-        check.integer(self.n_average, "n_average", minimum=1)
-        check.integer(self.max_iter, "max_iter", minimum=1)
-        check.single_positive(self.tol, "tol")
-        check.non_negative(self.ridge, "ridge")
-        check.non_negative(self.pseudo_count, "pseudo_count")
-        check.choice(self.component, "component", FAMILIES)
-        size, fraction = self._sizes()
-        if not fraction and size > data.n_rows:
-            raise ValueError(
-                f"n_components = {size} needs as many rows, got n_samples = {data.n_rows}; give more rows or ask for "
-                "fewer components"
-            )
-        if fraction and data.n_rows < 2:
-            raise ValueError(
-                f'n_components="auto" holds rows out and needs 2 at least, got n_samples = {data.n_rows}; give '
-                "n_components as a number"
-            )
-        spread = circular_spread(data.x, data.weights)
-        if data.n_rows > 1 and (spread < _CONSTANT).any():
-            warnings.warn(
-                f"column {int(np.argmin(spread))} of X is constant: its density has no finite maximum, so that "
-                "shrinkage alone bounds its concentration; leave the column out",
-                stacklevel=3,
-            )
 
     def _tell(self, text: str) -> None:
         if self.verbose:
@@ -293,17 +257,17 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Draws (n_samples, D) in [-π, π) and the components they came from; `random_state` rules where rng is None."""
         check_is_fitted(self)
         size = check.integer(n_samples, "n_samples", minimum=1)
-        generator = _generator(self.random_state) if rng is None else check.generator(rng)
-        labels = np.sort(generator.choice(self.n_components_, size=size, p=self.weights_ / self.weights_.sum()))
-        return self.family_.sample(self.components_, labels, generator), labels
+        random = generator(self.random_state) if rng is None else check.generator(rng)
+        labels = np.sort(random.choice(self.n_components_, size=size, p=self.weights_ / self.weights_.sum()))
+        return self.family_.sample(self.components_, labels, random), labels
 
     def impute(self, X: ArrayLike, *, method: Literal["mean", "sample"] = "mean", rng: Any = None) -> FloatArray:
         """X with its missing angles filled in, by conditional mean directions or by one joint draw for every row."""
         x = self._rows(X)
         check.choice(method, "method", ["mean", "sample"])
-        generator = _generator(self.random_state) if rng is None else check.generator(rng)
+        random = generator(self.random_state) if rng is None else check.generator(rng)
         if method == "sample":
-            return _missing.drawn(self.family_, self._mixture(), x, generator)
+            return _missing.drawn(self.family_, self._mixture(), x, random)
         return _missing.mean_directions(self.family_, self._mixture(), x)
 
     def conditional(self, given: dict[Any, ArrayLike]) -> Any:
@@ -319,11 +283,3 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _generator(state: Any) -> np.random.Generator:
-    if isinstance(state, np.random.Generator):
-        return state
-    if isinstance(state, np.random.RandomState):
-        return np.random.default_rng(check_random_state(state).randint(2**31))
-    return check.generator(state)
