@@ -124,49 +124,46 @@ def minimise(
     ridge = _score_checks.needed_ridge(source, known, model, stacklevel=4)
     double = ScoreOperator(source, model, np.float64, known, ridge)
     if _score_dense.size(source.dimension, model.order) <= _score_dense.LARGEST:
-        return _dense_fit(double, tolerance)
+        answer = _score_dense.solve(double)
+        if answer.ridge > ridge:
+            warnings.warn(
+                "the angles are so concentrated or dependent that their parameters cannot all be told apart in double "
+                f"precision; a ridge of {answer.ridge:g} was added. Choose a smaller submodel or order",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+            double = ScoreOperator(source, model, np.float64, known, answer.ridge)
+        return _fit(double, answer.theta, double.apply(answer.theta), [answer.residual], tolerance)
+    begin = double.empty() if start is None else double.project(double.vector(start))
+    return _fit(*_descend(double, begin, tolerance, max_iterations, progress), tolerance)
+
+
+def _descend(
+    double: ScoreOperator, theta: FloatArray, tolerance: float, max_iterations: int, progress: Progress
+) -> tuple[ScoreOperator, FloatArray, FloatArray, list[float]]:
+    """Conjugate gradients in single precision, then in double where that falls short."""
     speak = reporter(progress, "score matching")
-    theta = double.empty() if start is None else double.project(double.vector(start))
     trace: list[float] = []
-    for operator, reach in (
-        (ScoreOperator(source, model, np.float32, known, ridge), max(tolerance, _SINGLE)),
-        (double, tolerance),
-        (double, tolerance),  # again from the true gradient, should rounding have parted it from the recurrence
-    ):
+    single = ScoreOperator(double.source, double.submodel, np.float32, double.moments, double.ridge)
+    # Double precision twice: again from the true gradient, should rounding have parted it from the recurrence.
+    for operator, reach in ((single, max(tolerance, _SINGLE)), (double, tolerance), (double, tolerance)):
         done = len(trace)
+        begin = operator.project(theta.astype(operator.dtype))
         found = conjugate_gradients(
             operator,
-            operator.project(theta.astype(operator.dtype)),
+            begin,
             reach,
             max_iterations - done,
             lambda more, done=done: speak(done + more, max_iterations),  # type: ignore[misc]
         )
         trace += found.trace[1:]
-        if found.trace[-1] < found.trace[0]:  # single precision may break down at once
-            theta = found.theta
-        theta = theta.astype(operator.dtype)
+        # On concentrated angles single precision may break down at once.
+        theta = found.theta if found.trace[-1] < found.trace[0] else begin
         product = operator.apply(theta)
-        left = relative_gradient(operator, product)
-        # Rounding may leave single precision short of what its recurrence believes.
-        if left <= tolerance == reach or len(trace) >= max_iterations:
+        reached = relative_gradient(operator, product) <= tolerance == reach
+        if reached or len(trace) >= max_iterations:
             break
-    return _fit(operator, theta, product, trace, tolerance)
-
-
-def _dense_fit(operator: ScoreOperator, tolerance: float) -> TorusFit:
-    answer = _score_dense.solve(operator)
-    if answer.ridge > operator.ridge:
-        warnings.warn(
-            "the angles are so concentrated or dependent that their parameters cannot all be told apart in double "
-            f"precision; a ridge of {answer.ridge:g} was added. Choose a smaller submodel or order",
-            ConvergenceWarning,
-            stacklevel=5,
-        )
-        operator = ScoreOperator(
-            operator.source, operator.submodel, operator.dtype, operator.moments, ridge=answer.ridge
-        )
-    product = operator.apply(answer.theta)
-    return _fit(operator, answer.theta, product, [answer.residual], tolerance)
+    return operator, theta, product, trace
 
 
 def relative_gradient(operator: ScoreOperator, product: FloatArray) -> float:
@@ -184,7 +181,7 @@ def _fit(
             f"above tolerance={tolerance:g}; raise max_iterations, penalise edges (penalty=...) or choose a smaller "
             "submodel or order",
             ConvergenceWarning,
-            stacklevel=5,
+            stacklevel=4,
         )
     return TorusFit(
         *operator.submodel.project(operator.law(theta)),
