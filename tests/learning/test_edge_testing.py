@@ -173,5 +173,7 @@ def test_bad_input_is_named():
         edge_tests(x[:16], conditioning="all")
     with pytest.warns(UserWarning, match="14 rows for regressions with 16 parameters"):
         edge_tests(x[:14])
+    with pytest.raises(ValueError, match="5 rows; an angle with one edge has 8 numbers"):
+        edge_tests(x[:5])
     with pytest.raises(ValueError, match="conditioning must be one of"):
         edge_tests(x, conditioning="some")

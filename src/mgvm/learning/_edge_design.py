@@ -58,6 +58,7 @@ class Design(NamedTuple):
 
 def design(rows: Rows, submodel: Submodel) -> Design:
     """The design of rows of angles, after a look at columns that no regression can use."""
+    _refuse_few(rows, submodel)
     refuse_constant(rows)
     turn = 0.0 if submodel.directions is None else submodel.directions
     z = np.exp(1j * np.ascontiguousarray((rows.x - turn).T))
@@ -67,6 +68,16 @@ def design(rows: Rows, submodel: Submodel) -> Design:
     if sine:
         free = free & (np.arange(4) == 0)
     return Design(z, np.stack([z.real, z.imag]), rows.weights, submodel.order, free, sine)
+
+
+def _refuse_few(rows: Rows, submodel: Submodel) -> None:
+    """One angle and one edge of it must be within reach of the rows."""
+    needed = 2 * submodel.order + 5
+    if rows.n_rows < needed:
+        raise ValueError(
+            f"data hold {rows.n_rows} rows; an angle with one edge has {needed - 1} numbers, so at least {needed} rows "
+            "are needed"
+        )
 
 
 def refuse_constant(rows: Rows) -> None:

@@ -38,10 +38,11 @@ class ActiveSet:
         self.first = self.second = np.zeros(0, dtype=np.intp)
         self.neighbours: list[list[int]] = [[] for _ in range(size)]
         self.members = np.zeros((size, size), dtype=bool)
-        self.own = np.zeros((size, design.n_own))
-        self.numbers = np.zeros((0, 4))
         self._grams: list[FloatArray] = [np.zeros((0, 0))] * size
         self._linear: list[FloatArray] = [np.zeros(0)] * size
+        self._own_alone: list[FloatArray] = [np.zeros(0)] * size
+        self._own_less: list[FloatArray] = [np.zeros((0, 0))] * size
+        self._constant = np.zeros(size)
         self._measure(range(size))
         self._blocks = self._pack()
 
@@ -52,60 +53,67 @@ class ActiveSet:
             self.neighbours[j].append(int(i))
         self.members[first, second] = True
         self.first, self.second = np.concatenate([self.first, first]), np.concatenate([self.second, second])
-        self.numbers = np.concatenate([self.numbers, np.zeros((first.size, 4))])
         self._measure(np.unique(np.concatenate([first, second])))
         self._blocks = self._pack()
 
     def _measure(self, nodes: Indices | range) -> None:
-        """Gram matrices and linear terms of some nodes."""
-        design = self.design
+        """Gram matrices and linear terms of some nodes, their own harmonics eliminated.
+
+        Own numbers o carry no penalty and belong to one node, o = G_oo⁻¹(v_o - G_oe θ_e): what is left is a quadratic
+        in the edges alone with the Schur complement, which stays well conditioned for concentrated angles.
+        """
+        design, own = self.design, self.design.n_own
         for node in nodes:
             u, v = node_features(design, int(node), np.array(self.neighbours[node], dtype=np.intp))
-            self._grams[node] = (design.weights * u) @ u.T / design.n_rows
-            self._linear[node] = v @ design.weights / design.n_rows
+            gram = (design.weights * u) @ u.T / design.n_rows
+            linear = v @ design.weights / design.n_rows
+            answer = np.linalg.solve(gram[:own, :own], np.column_stack([linear[:own], gram[:own, own:]]))
+            self._own_alone[node], self._own_less[node] = answer[:, 0], answer[:, 1:]
+            self._grams[node] = gram[own:, own:] - gram[own:, :own] @ answer[:, 1:]
+            self._linear[node] = linear[own:] - gram[own:, :own] @ answer[:, 0]
+            self._constant[node] = -0.5 * linear[:own] @ answer[:, 0]
 
     def _pack(self) -> Blocks:
-        size, own = self.design.dimension, self.design.n_own
         sizes = np.array([gram.shape[0] for gram in self._grams], dtype=np.int64)
         starts = np.concatenate([[0], np.cumsum(sizes**2)])[:-1]
         bases = np.concatenate([[0], np.cumsum(sizes)])[:-1]
         # An edge joins the lists of both its ends in the same order in which it joins the list of edges.
-        met = np.zeros(size, dtype=np.int64)
+        met = np.zeros(self.design.dimension, dtype=np.int64)
         places = np.empty((2, self.first.size), dtype=np.int64)
         for edge, (i, j) in enumerate(zip(self.first, self.second, strict=True)):
-            places[:, edge] = own + 4 * met[i], own + 4 * met[j]
+            places[:, edge] = 4 * met[i], 4 * met[j]
             met[i] += 1
             met[j] += 1
-        inverse = np.stack([np.linalg.inv(gram[:own, :own]) for gram in self._grams])
         gram = np.concatenate([gram.ravel() for gram in self._grams])
         edges = self.first.astype(np.int64), self.second.astype(np.int64)
-        return Blocks(gram, starts, bases, sizes, *edges, places[0], places[1], inverse)
+        return Blocks(gram, starts, bases, sizes, *edges, places[0], places[1])
 
-    def solve(self, tau: FloatArray, start: Point, tolerance: float) -> tuple[Point, float, int, float]:
+    def solve(self, tau: FloatArray, start: FloatArray, tolerance: float) -> tuple[Point, float, int, float]:
         """Minimise J + Σ τ_e|θ_e| over the edges in play (those of infinite τ held at zero); J, sweeps, last change."""
         blocks = self._blocks
         theta = np.zeros(int(blocks.size.sum()))
-        own = blocks.base[:, None] + np.arange(self.design.n_own)
         at_first = (blocks.base[self.first] + blocks.at_first)[:, None] + np.arange(4)
         at_second = (blocks.base[self.second] + blocks.at_second)[:, None] + np.arange(4)
-        theta[own] = start.own
-        theta[at_first] = theta[at_second] = np.where(np.isinf(tau)[:, None], 0.0, start.numbers)
+        theta[at_first] = theta[at_second] = np.where(np.isinf(tau)[:, None], 0.0, start)
         linear = np.concatenate(self._linear)
-        ends = blocks.base + blocks.size
-        slope = np.concatenate([gram @ theta[b:e] for gram, b, e in zip(self._grams, blocks.base, ends, strict=True)])
-        slope -= linear
+        parts = [slice(b, b + size) for b, size in zip(blocks.base, blocks.size, strict=True)]
+        slope = np.concatenate([gram @ theta[part] for gram, part in zip(self._grams, parts, strict=True)]) - linear
         sweeps, change = descend(blocks, tau, theta, slope, _MAX_SWEEPS, tolerance)
-        value = 0.5 * float(theta @ (slope - linear))
-        return Point(theta[own], self.first, self.second, theta[at_first]), value, sweeps, change
+        value = 0.5 * float(theta @ (slope - linear)) + float(self._constant.sum())
+        less = zip(self._own_alone, self._own_less, parts, strict=True)
+        own = np.stack([alone - by @ theta[part] for alone, by, part in less])
+        return Point(own, self.first, self.second, theta[at_first]), value, sweeps, change
 
-    def hessians(self) -> FloatArray:
-        """The 4 x 4 blocks of the Hessian of J of the edges in play."""
-        out = np.empty((self.first.size, 4, 4))
-        blocks = self._blocks
-        for e, (i, j) in enumerate(zip(self.first, self.second, strict=True)):
-            a, b = blocks.at_first[e], blocks.at_second[e]
-            out[e] = self._grams[i][a : a + 4, a : a + 4] + self._grams[j][b : b + 4, b : b + 4]
-        return out
+    def profile(self, edges: Indices) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Of some edges the 4 x 4 blocks of the Hessian, and G_oo⁻¹ G_oe of both their ends, (edges, n_own, 4)."""
+        blocks, own = self._blocks, self.design.n_own
+        hessian, less = np.empty((edges.size, 4, 4)), np.empty((2, edges.size, own, 4))
+        for k, e in enumerate(edges):
+            i, j = self.first[e], self.second[e]
+            at_i, at_j = (slice(place[e], place[e] + 4) for place in (blocks.at_first, blocks.at_second))
+            hessian[k] = self._grams[i][at_i, at_i] + self._grams[j][at_j, at_j]
+            less[0, k], less[1, k] = self._own_less[i][:, at_i], self._own_less[j][:, at_j]
+        return hessian, less[0], less[1]
 
     def gradient(self, point: Point) -> FloatArray:
         """∂J of the four numbers of every edge i < j, (4, D, D); the lower triangles repeat the upper."""
@@ -163,6 +171,12 @@ def score_objective(design: Design, point: Point) -> float:
     """J on the rows of a design."""
     g, curvature = slopes(design, point)
     return float(((0.5 * g**2 - curvature) @ design.weights).sum() / design.n_rows)
+
+
+def own_scores(design: Design, node: int, g: FloatArray) -> FloatArray:
+    """The gradient of J of every row along the harmonics of one angle, (n_own, N)."""
+    u, v = own_features(design, node)
+    return u * g - v
 
 
 def edge_scores(design: Design, g: FloatArray, first: Indices, second: Indices) -> FloatArray:

@@ -1,7 +1,7 @@
 """Block coordinate descent of penalised score matching on a set of edges, from the Gram matrices of its nodes.
 
-A node's objective is ½ θᵀGθ - vᵀθ; the numbers of an edge stand in the vectors of both its ends and are kept equal. The
-step of one edge minimises ½ θᵀHθ - cᵀθ + τ|θ| over its four numbers, H the sum of its two blocks of G.
+A node's objective is ½ θᵀGθ - vᵀθ, its own harmonics eliminated; the numbers of an edge stand in the vectors
+of both its ends and are kept equal. The step of one edge minimises ½ θᵀHθ - cᵀθ + τ|θ| over its four numbers, H the sum of its two blocks of G.
 """
 
 from __future__ import annotations
@@ -28,16 +28,13 @@ class Blocks(NamedTuple):
     second: np.ndarray
     at_first: np.ndarray
     at_second: np.ndarray
-    own_inverse: np.ndarray  # (D, own, own)
 
 
 @inner()
-def _add(
-    blocks: Any, node: int, place: int, step: np.ndarray, count: int, theta: np.ndarray, slope: np.ndarray
-) -> None:
+def _add(blocks: Any, node: int, place: int, step: np.ndarray, theta: np.ndarray, slope: np.ndarray) -> None:
     """θ += step at a place of one node, and what follows for its slope Gθ - v."""
     size, base = blocks.size[node], blocks.base[node]
-    for k in range(count):
+    for k in range(4):
         change = step[k]
         if change == 0.0:
             continue
@@ -110,8 +107,8 @@ def _edge_step(
     for k in range(4):
         value[k] -= theta[place + k]
         change = max(change, abs(value[k]) * hessian[k, k])
-    _add(blocks, i, at_i, value, 4, theta, slope)
-    _add(blocks, j, at_j, value, 4, theta, slope)
+    _add(blocks, i, at_i, value, theta, slope)
+    _add(blocks, j, at_j, value, theta, slope)
     return change
 
 
@@ -119,24 +116,14 @@ def _edge_step(
 def descend(
     blocks: Any, tau: np.ndarray, theta: np.ndarray, slope: np.ndarray, sweeps: int, tolerance: float
 ) -> tuple[int, float]:
-    """Sweep over nodes and edges until no step changes a slope by more than the tolerance; θ and slope in place.
+    """Sweep over edges until no step changes a slope by more than the tolerance; θ and slope in place.
 
     Edges with an infinite τ stay at zero. Returns the number of sweeps and the largest change of the last.
     """
-    own = blocks.own_inverse.shape[1]
-    step = np.empty(own)
     work = (np.empty((4, 4)), np.empty(4), np.empty(4))
     change = np.inf
     for sweep in range(sweeps):
         change = 0.0
-        for node in range(blocks.size.size):
-            base = blocks.base[node]
-            for k in range(own):
-                step[k] = 0.0
-                change = max(change, abs(slope[base + k]))
-                for m in range(own):
-                    step[k] -= blocks.own_inverse[node, k, m] * slope[base + m]
-            _add(blocks, node, 0, step, own, theta, slope)
         for edge in range(blocks.first.size):
             if tau[edge] < np.inf:
                 change = max(change, _edge_step(blocks, edge, tau[edge], work, theta, slope))

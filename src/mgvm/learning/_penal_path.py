@@ -10,7 +10,7 @@ import numpy as np
 
 from mgvm._validation import FloatArray
 from mgvm.learning._edge_design import Design, Indices
-from mgvm.learning._penal_active import ActiveSet, Point, edge_scores, slopes
+from mgvm.learning._penal_active import ActiveSet, Point, edge_scores, own_scores, slopes
 from mgvm.learning.submodel import BoolArray
 
 _EDGES_AT_ONCE = 64
@@ -43,8 +43,7 @@ class PathSolver:
         self.allowed: BoolArray = np.triu(design.free.any(axis=2) & np.isfinite(self.weights), 1)
         self.tolerance = tolerance
         self.active = ActiveSet(design)
-        start = Point(np.zeros((size, design.n_own)), self.active.first, self.active.second, self.active.numbers)
-        self.point = self.active.solve(np.zeros(0), start, 1e-14)[0]
+        self.point = self.active.solve(np.zeros(0), np.zeros((0, 4)), 1e-14)[0]
         self.norms = np.linalg.norm(self.active.gradient(self.point), axis=0)
         self.penalty = float(np.max(self.norms / self.weights, initial=0.0, where=self.allowed))
 
@@ -56,9 +55,8 @@ class PathSolver:
         total = 0
         while True:
             tau = penalty * self.weights[self.active.first, self.active.second]
-            last = Point(self.point.own, self.active.first, self.active.second, self._padded())
             goal = self.tolerance * max(penalty, 1e-3)
-            self.point, value, sweeps, _ = self.active.solve(tau, last, goal)
+            self.point, value, sweeps, _ = self.active.solve(tau, self._padded(), goal)
             total += sweeps
             gradient = self.active.gradient(self.point)
             self.norms = np.linalg.norm(gradient, axis=0)
@@ -72,7 +70,7 @@ class PathSolver:
     def refit(self, point: Point) -> tuple[Point, float]:
         """The minimum of J over the edges that are not zero."""
         held = np.where(point.numbers.any(axis=1), 0.0, np.inf)
-        again, value, _, _ = self.active.solve(held, point, 1e-7)
+        again, value, _, _ = self.active.solve(held, point.numbers, 1e-7)
         return again, value
 
     def _padded(self) -> FloatArray:
@@ -107,15 +105,19 @@ def effective_parameters(solver: PathSolver, point: Point) -> FloatArray:
     design = solver.design
     used = np.flatnonzero(point.numbers.any(axis=1))
     g = slopes(design, point)[0]
-    hessian = solver.active.hessians()[used]
     out = np.empty(used.size)
     for start in range(0, used.size, _EDGES_AT_ONCE):
         part = slice(start, start + _EDGES_AT_ONCE)
         mine = used[part]
         free = design.free[point.first[mine], point.second[mine]]
-        rows = edge_scores(design, g, point.first[mine], point.second[mine]) * design.weights
+        ends = point.first[mine], point.second[mine]
+        hessian, *less = solver.active.profile(mine)
+        rows = edge_scores(design, g, *ends)
+        for end, by in zip(ends, less, strict=True):
+            rows -= np.matmul(by.transpose(0, 2, 1), np.stack([own_scores(design, int(node), g[node]) for node in end]))
+        rows *= design.weights
         spread = np.matmul(rows, rows.transpose(0, 2, 1)) / design.n_rows
-        whole = hessian[part] + np.eye(4) * ~free[:, None, :]
+        whole = hessian + np.eye(4) * ~free[:, None, :]
         out[part] = np.trace(np.linalg.solve(whole, spread), axis1=1, axis2=2)
     return out
 
