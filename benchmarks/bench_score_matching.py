@@ -198,6 +198,8 @@ def plot(path, by_dimension, by_count):
         axes.annotate(
             name, (reach.mean(), 0.45 * y[-1] * (reach.mean() / x[-1]) ** power), (6, -12), textcoords="offset points"
         )
+        axes.set_xticks(x, [f"{value:,.0f}" for value in x])
+        axes.set_xticks([], minor=True)
         axes.grid(alpha=0.3)
     figure.savefig(path, dpi=130)
 
