@@ -201,6 +201,15 @@ def _highest(theta: np.ndarray, code: np.ndarray, tables: Tables, weights: np.nd
 
 
 @inner()
+def _scale(sums: np.ndarray, table: np.ndarray, factor: float) -> None:
+    for m in range(table.shape[0]):
+        for n in range(table.shape[0]):
+            table[m, n] *= factor
+            for k in range(table.shape[0]):
+                sums[m, n, k] *= factor
+
+
+@inner()
 def _one_law(theta: np.ndarray, code: np.ndarray, sizes: np.ndarray, reach: float, sums: np.ndarray) -> float:
     """Write the sums of products of powers times exp(θ·T - shift); returns the shift."""
     order = (sums.shape[0] - 1) // 4
@@ -227,8 +236,7 @@ def _one_law(theta: np.ndarray, code: np.ndarray, sizes: np.ndarray, reach: floa
                 continue
             level, seen = max(level, top), True
             if level > shift + _JUMP:
-                sums *= math.exp(shift - level)
-                table *= math.exp(shift - level)
+                _scale(sums, table, math.exp(shift - level))
                 shift = level
             _node_moments(exponent, shift - rows[0, j], reach, powers, moments)
             _add_node(second, j, moments, table)
