@@ -83,6 +83,7 @@ def torus_mixtures(train, test, seed, largest, component):
 
 def wrapped_normals(train, test, seed, largest):
     """Mixtures of wrapped normals; the shrinkage that the first one chooses serves all."""
+    largest = 2 * largest  # they ask for more components than others do
     fits = [WrappedNormalMixture(train, FITS * seed, largest=largest)]
     for i in range(1, FITS):
         fits.append(WrappedNormalMixture(train, FITS * seed + i, [fits[0].pseudo_count], largest))
@@ -153,7 +154,7 @@ def error(values):
 
 
 def report(task, kind, results, target):
-    """Print one table; the first method that has such scores is ours."""
+    """Print one table; the first method that has such scores is ours. Targets hold for all rows, not for few."""
     rows, reference = [], None
     for method, runs in results.items():
         if any(kind not in run["scores"] for run in runs):
@@ -172,10 +173,10 @@ def report(task, kind, results, target):
                 against,
                 "; ".join(dict.fromkeys(run["chosen"] for run in runs)),
                 float(np.mean([run["seconds"] for run in runs])),
-                verdict(np.mean(means), target, at_most=False) if ours else "",
+                verdict(np.mean(means), target, at_most=False) if ours and target is not None else "",
             ]
         )
-    header = ["method", "mean log density", "over seeds", "to the first", "chosen", "CPU s, group", "target"]
+    header = ["method", "mean log density", "over seeds", "less the first", "chosen", "CPU s, group", "target"]
     table(TITLES[task, kind], header, rows)
 
 
@@ -198,7 +199,7 @@ def main():
         results = {name: [run[name] for run in found] for found in runs.values() for name in found[0]}
         for (name, kind), target in TARGETS.items():
             if name == task:
-                report(task, kind, results, target)
+                report(task, kind, results, None if options.quick else target)
 
 
 if __name__ == "__main__":
