@@ -146,7 +146,8 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         rng = generator(self.random_state)
         warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
         family = self.family_ if warm else family_of(self, data.dimension)
-        wanted, fits = sizes(self), []
+        wanted = sizes(self)
+        fits: list[Fit] = []
         for number in range(1 if warm else self.n_average):
             fit = Fit(family, seed_of(family), rng, self.n_init, self.max_iter, self.tol, self._tell)
             try:
