@@ -1,8 +1,8 @@
 """Block coordinate descent of penalised score matching on a set of edges, from the Gram matrices of its nodes.
 
-A node's objective is ½ θᵀGθ - vᵀθ, its own harmonics eliminated; the numbers of an edge stand in the vectors of both its
-ends and are kept equal. The step of one edge minimises ½ θᵀHθ - cᵀθ + τ|θ| over its four numbers, H the sum of its two
-blocks of G.
+A node's objective is ½ θᵀGθ - vᵀθ, its own harmonics eliminated; the numbers of an edge stand in the vectors of both
+its ends and are kept equal. The step of one edge minimises ½ θᵀHθ - cᵀθ + τ|θ| over its four numbers, H the sum of its
+two blocks of G.
 """
 
 from __future__ import annotations
