@@ -195,6 +195,19 @@ def test_conditional_of_one_angle_is_a_slice_of_the_joint(component):
     np.testing.assert_allclose(by_name.log_values, mixture.conditional({0: 0.3, -1: 1.0}).log_values)
 
 
+def test_narrow_conditionals_are_resolved():
+    rng = np.random.default_rng(21)
+    x = rng.normal(size=(300, 2))
+    x[:, 1] = 0.5 + rng.normal(0.0, 0.004, 300)
+    mixture = TorusMixture(1, component="directed_von_mises", random_state=0).fit(x)
+    law = mixture.conditional({0: 0.2})
+    assert law.log_values.shape[-1] > 256
+    given = mixture.score_samples([[0.2, np.nan]])[0]
+    at = np.array([0.495, 0.5, 0.507])
+    joint = mixture.score_samples(np.column_stack([np.full(3, 0.2), at]))
+    np.testing.assert_allclose(law.logpdf(at), joint - given, atol=1e-4)
+
+
 def test_conditional_of_several_angles():
     rng = np.random.default_rng(11)
     x, _ = two_clusters(rng, 150, dimension=3)

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from mgvm._validation import FloatArray
-from mgvm.models._family import BoolArray, Family, count, take
+from mgvm.models._family import BoolArray, Family, take
 
 _REFRESH = 10  # iterations between E steps over all pairs
 _FAR = -21.0  # log responsibility below which a pair is left out until then
@@ -121,8 +121,3 @@ def settle(family: Family, mixture: Mixture, x: FloatArray, weights: FloatArray)
     joint = log_joint(family, mixture, x)
     shares = responsibilities(joint, log_sum(joint)) * weights[:, None]
     return Mixture(mixture.log_weights, family.renewed(mixture.parameters, x, shares))
-
-
-def n_components(mixture: Mixture) -> int:
-    """The number of components K."""
-    return count(mixture.parameters)

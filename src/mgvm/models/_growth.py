@@ -14,7 +14,7 @@ from scipy.special import expit
 from mgvm._validation import FloatArray
 from mgvm.models import _em
 from mgvm.models._em import Mixture
-from mgvm.models._family import Family, IntArray, count, join, take
+from mgvm.models._family import Family, IntArray, join, take
 
 _LLOYD = 10
 _LEAST_ROWS = 8.0  # that a component must hold to be split
@@ -141,8 +141,3 @@ def grown(
         mixture = _em.run(family, mixture, x, weights, max_iter=steps, tol=1e-4).mixture
         mixture = _em.settle(family, mixture, x, weights)
     return mixture
-
-
-def components(mixture: Mixture) -> int:
-    """The number of components K."""
-    return count(mixture.parameters)

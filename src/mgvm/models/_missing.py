@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 
 from mgvm._validation import FloatArray
@@ -13,17 +15,13 @@ from mgvm.models._em import Mixture
 from mgvm.models._family import Family, IntArray, take
 from mgvm.models._mixture_fit import Fit
 
-NODES = 256
+_NODES, _MOST_NODES = 256, 4096
+_RESOLVED = 1e-5
 _SWEEPS = 10  # of Gibbs draws where several angles of a row are missing
 _ROUNDS = 6  # of draws and EM
 _COPIES = 5  # of every incomplete row in the last round
 _MEAN_DRAWS = 64
 _CHUNK = 200_000
-
-
-def nodes() -> FloatArray:
-    """The grid of `GridDensity`."""
-    return np.asarray(-np.pi + 2.0 * np.pi * np.arange(NODES) / NODES)
 
 
 def log_joint(family: Family, mixture: Mixture, x: FloatArray) -> FloatArray:
@@ -71,15 +69,27 @@ def _completed(
     return out
 
 
-def grid_values(log_density: object, x: FloatArray, angle: int) -> FloatArray:
-    """Log densities (N, NODES) with one angle set to the nodes of a grid."""
-    assert callable(log_density)
-    out = np.empty((len(x), NODES))
-    step = max(1, _CHUNK // NODES)
+def grid_values(log_density: Callable[[FloatArray], FloatArray], x: FloatArray, angle: int) -> FloatArray:
+    """Log densities (N, n) with one angle set to n nodes, doubled until every other node gives the same integral."""
+    n = _NODES
+    while True:
+        values = _on_grid(log_density, x, angle, n)
+        top = values.max(axis=1, keepdims=True)
+        weights = np.exp(values - top)
+        error = np.abs(np.log(weights[:, ::2].mean(axis=1) + 1e-300) - np.log(weights.mean(axis=1)))
+        if n >= _MOST_NODES or error.max(initial=0.0) < _RESOLVED:
+            return values
+        n *= 2
+
+
+def _on_grid(log_density: Callable[[FloatArray], FloatArray], x: FloatArray, angle: int, n: int) -> FloatArray:
+    nodes = -np.pi + 2.0 * np.pi * np.arange(n) / n
+    out = np.empty((len(x), n))
+    step = max(1, _CHUNK // n)
     for begin in range(0, len(x), step):
-        part = np.repeat(x[begin : begin + step], NODES, axis=0)
-        part[:, angle] = np.tile(nodes(), len(part) // NODES)
-        out[begin : begin + step] = log_density(part).reshape(-1, NODES)
+        part = np.repeat(x[begin : begin + step], n, axis=0)
+        part[:, angle] = np.tile(nodes, len(part) // n)
+        out[begin : begin + step] = log_density(part).reshape(-1, n)
     return out
 
 
