@@ -17,8 +17,11 @@ from mgvm._numerics.torus_frame import Moments, TooConcentratedError, codes, loc
 from mgvm._validation import FloatArray
 
 _ARMIJO = 1e-4
-_HALVINGS = 14
 _TINY_RIDGE = 1e-12  # of the scaled Hessian: directions of which doubles know nothing stay where they are
+# (ridge, length) of the steps that are tried in turn: a shorter step, then one that leaves flat directions alone, where
+# Newton's goes so far that the law becomes another one.
+_TRIALS = [(_TINY_RIDGE, 1.0), (_TINY_RIDGE, 0.5), (_TINY_RIDGE, 0.25)]
+_TRIALS += [(ridge, 1.0) for ridge in (1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4)]
 _FLAT = 1e-12  # relative change of the objective below which rounding decides
 
 
@@ -74,8 +77,8 @@ def state(local: FloatArray, target: FloatArray, space: Space) -> State:
     return State(local, moments, (local * target).sum(axis=1) - moments.log_integral)
 
 
-def direction(at: State, target: FloatArray, space: Space) -> tuple[FloatArray, FloatArray]:
-    """Newton steps (K, p) and squared Newton decrements g·F⁻¹g (K,)."""
+def direction(at: State, target: FloatArray, space: Space, ridge: float = _TINY_RIDGE) -> tuple[FloatArray, FloatArray]:
+    """Newton steps (K, p) and squared Newton decrements g·F⁻¹g (K,); `ridge` is added to F with a unit diagonal."""
     gradient, hessian = target - at.moments.mean, at.moments.covariance
     if space.basis is not None:
         across = np.swapaxes(space.basis, 1, 2)
@@ -83,7 +86,7 @@ def direction(at: State, target: FloatArray, space: Space) -> tuple[FloatArray, 
         hessian = across @ hessian @ space.basis
     scale = 1.0 / np.sqrt(np.maximum(np.einsum("kii->ki", hessian), 1e-300))
     scaled = hessian * scale[:, :, None] * scale[:, None, :]
-    scaled[:, np.arange(scale.shape[1]), np.arange(scale.shape[1])] += _TINY_RIDGE
+    scaled[:, np.arange(scale.shape[1]), np.arange(scale.shape[1])] += ridge
     step = scale * np.linalg.solve(scaled, (scale * gradient)[..., None])[..., 0]
     decrement = (step * gradient).sum(axis=1)
     # Where rounding made the matrix indefinite, the gradient itself is a way up.
@@ -96,22 +99,23 @@ def direction(at: State, target: FloatArray, space: Space) -> tuple[FloatArray, 
 
 
 def improve(at: State, target: FloatArray, space: Space) -> tuple[State, FloatArray, np.ndarray]:
-    """One Newton step of every law, halved until its objective rises; decrements before it, and whether it moved."""
-    step, decrement = direction(at, target, space)
+    """One Newton step of every law, damped until its objective rises; decrements before it, and whether it moved."""
+    decrement = np.zeros(target.shape[0])
     moved = np.zeros(decrement.size, dtype=bool)
     pending = np.arange(decrement.size)
-    length = 1.0
-    for _ in range(_HALVINGS):
-        trial = _tried(at.local[pending] + length * step[pending], target[pending], space.take(pending))
+    for ridge, length in _TRIALS:
+        step, promise = direction(at.take(pending), target[pending], space.take(pending), ridge)
+        if pending.size == decrement.size and ridge == _TINY_RIDGE:
+            decrement = promise
+        trial = _tried(at.local[pending] + length * step, target[pending], space.take(pending))
         slack = _FLAT * (1.0 + np.abs(at.objective[pending]))
         rise = trial.objective - at.objective[pending]
-        good = rise >= _ARMIJO * length * decrement[pending] - slack
+        good = rise >= _ARMIJO * length * promise - slack
         at = at.replaced(pending[good], trial.take(good))
         moved[pending[good]] = True
         pending = pending[~good]
         if pending.size == 0:
             break
-        length *= 0.5
     return at, decrement, moved
 
 
