@@ -1,0 +1,169 @@
+"""Hyper-parameters of circular regression on many inputs: leave-one-out densities of nearest-neighbour propagation."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from mgvm._validation import FloatArray
+from mgvm.models._gp_neighbour_propagation import (
+    NeighbourPropagation,
+    NeighbourState,
+    kernel_gradient,
+    leave_one_out,
+    predicted,
+)
+from mgvm.models._gp_neighbours import Neighbourhood, embedding
+from mgvm.models._gp_noise import Groups, Noise
+from mgvm.models._gp_prior import Prior
+from mgvm.models._gp_tilted import Observations
+from mgvm.models._short_steps import minimise
+
+_PRIOR_SPREAD = 1.5  # standard deviation of the weak prior on every logarithm
+_ROUGH, _FINE = 1e-3, 1e-5  # mismatch of expectation propagation while searching, and at the end
+_PATCHES, _PATCH = 10, 400  # parts of the inputs, each of points that lie together, on which a search begins
+_QUERIES = 20_000  # points predicted at once
+
+
+class NeighbourTuned(NamedTuple):
+    """Hyper-parameters with the sites they give."""
+
+    prior: Prior
+    rho: FloatArray
+    state: NeighbourState
+    hood: Neighbourhood
+    loo: FloatArray  # (N,), leave-one-out log densities
+    objective: float
+    converged: bool
+
+    def predict(self, queries: Any) -> tuple[FloatArray, FloatArray]:
+        """Mean (M, 2) and covariance (M, 2, 2) of x at query points: kriging from the sites of the nearest inputs."""
+        kernel, points = self.prior.kernels[0], np.asarray(queries, dtype=float)
+        means, covariances = [np.empty((0, 2))], [np.empty((0, 2, 2))]
+        for begin in range(0, len(points), _QUERIES):
+            neighbours, weights = self.hood.query(kernel, points[begin : begin + _QUERIES])
+            mean, covariance = predicted(self.state.sites, neighbours, weights)
+            means.append(mean)
+            covariances.append(covariance)
+        return np.concatenate(means), np.concatenate(covariances)
+
+
+@dataclass
+class NeighbourTuning:
+    """The problem: distinct inputs (N, d), observations grouped by input, and what is to be learnt.
+
+    The prior must be one kernel shared by both coordinates. With n_neighbors = None they are 8 for inputs on a line
+    and 15 otherwise. Searches begin on parts of the inputs where there are many.
+    """
+
+    inputs: Any
+    groups: Groups
+    prior: Prior
+    noise: Noise
+    spread: float
+    n_neighbors: int | None = None
+    report: Callable[[float], object] = lambda value: None
+    seed: int = 0
+    best: NeighbourTuned | None = field(default=None, init=False)
+    _sites: FloatArray | None = field(default=None, init=False)
+    _hood: Neighbourhood | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        if self.prior.pair != "shared":
+            raise ValueError(
+                f"nearest-neighbour propagation needs one kernel shared by both coordinates, got pair="
+                f"{self.prior.pair!r}; use pair='shared', or fewer inputs with inference='ep'"
+            )
+        self.inputs = np.asarray(self.inputs, dtype=float)
+
+    @property
+    def start(self) -> FloatArray:
+        """Where the search begins, and the centre of the weak prior."""
+        return np.concatenate([self.prior.theta, self.noise.start])
+
+    @property
+    def _bounds(self) -> FloatArray:
+        return np.concatenate([self.prior.bounds, np.tile([-12.0, 12.0], (self.noise.start.size, 1))])
+
+    @property
+    def _count(self) -> int:
+        return self.n_neighbors or (8 if self.inputs.shape[1] == 1 else 15)
+
+    def _split(self, vector: FloatArray) -> tuple[Prior, FloatArray]:
+        size = self.prior.theta.size
+        return self.prior.at(vector[:size]), vector[size:]
+
+    def _neighbours(self, prior: Prior) -> Neighbourhood:
+        """Those under the kernel at hand, kept while they hold: the objective would jump where they change."""
+        if self._hood is None:
+            self._hood = Neighbourhood.of(prior.kernels[0], self.inputs, self._count)
+        return self._hood
+
+    def solve(self, vector: FloatArray, tolerance: float) -> tuple[NeighbourTuned, FloatArray]:
+        """The sites at given hyper-parameters, and the gradient of the objective."""
+        prior, rho = self._split(vector)
+        kernel, hood = prior.kernels[0], self._neighbours(prior)
+        observations = Observations(self.groups, self.noise, rho, self.spread)
+        order = np.concatenate([block.targets for block in hood.blocks]).astype(np.int64)
+        used = np.ones(hood.neighbours.shape)
+        problem = NeighbourPropagation(hood.neighbours, hood.weights(kernel), observations, order, used)
+        state, converged = problem.run(self._sites, tolerance)
+        self._sites = state.sites if converged else None
+        score = leave_one_out(problem, state)
+        gradient = np.concatenate([kernel_gradient(hood, kernel, state, score.cavity_gradient), score.noise_gradient])
+        away = (vector - self.start) / _PRIOR_SPREAD
+        objective = float(score.parts.sum()) - 0.5 * float(away @ away)
+        found = NeighbourTuned(prior, rho, state, hood, score.parts, objective, converged)
+        return found, gradient - away / _PRIOR_SPREAD
+
+    def search(self, starts: list[FloatArray], max_iterations: int = 60) -> NeighbourTuned:
+        """The best of several searches; an interruption keeps the best so far."""
+        total = len(self.inputs)
+        if total > 2 * _PATCHES * _PATCH:
+            part = self._part()
+            found = part.search(starts, max_iterations)
+            starts, max_iterations = [np.concatenate([found.prior.theta, found.rho])], 12
+        for start in starts:
+            self._descend(start, max_iterations)
+        assert self.best is not None
+        return self.finish(np.concatenate([self.best.prior.theta, self.best.rho]))
+
+    def _descend(self, start: FloatArray, max_iterations: int) -> None:
+        """A search with fixed neighbours, begun again where length scales have moved apart."""
+        curvature = 0.1 * float(self.groups.total.sum()) + _PRIOR_SPREAD**-2
+        gain = max(1e-2, 2e-6 * len(self.inputs))
+        for _ in range(3):
+            self._sites = self._hood = None
+            start, _ = minimise(
+                self._negative, start, self._bounds, curvature=curvature, gain=gain, max_steps=max_iterations
+            )
+            if self._neighbours(self.prior).still_valid(self._split(start)[0].kernels[0]):
+                return
+
+    def _part(self) -> NeighbourTuning:
+        """The same problem on a few patches of inputs that lie together."""
+        places = embedding(self.prior.kernels[0], self.inputs)
+        centres = np.random.default_rng(self.seed).choice(len(places), _PATCHES, replace=False)
+        which = np.unique(cKDTree(places).query(places[centres], _PATCH)[1])
+        part = NeighbourTuning(
+            self.inputs[which], self.groups.take(which), self.prior, self.noise, self.spread, self._count
+        )
+        part.report = self.report
+        return part
+
+    def finish(self, vector: FloatArray) -> NeighbourTuned:
+        """The sites at given hyper-parameters, to full accuracy, with neighbours under their kernel."""
+        if self._hood is not None and not self._hood.still_valid(self._split(vector)[0].kernels[0], 1.05):
+            self._hood = self._sites = None
+        return self.solve(vector, _FINE)[0]
+
+    def _negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+        found, gradient = self.solve(vector, _ROUGH)
+        if self.best is None or (found.objective > self.best.objective and found.converged):
+            self.best = found
+        self.report(found.objective)
+        return -found.objective, -gradient

@@ -1,0 +1,152 @@
+"""Nearest neighbours of inputs under a kernel, and the small kernel matrices that kriging from them needs.
+
+Any scikit-learn kernel works: it is called on blocks of inputs that lie together with the union of their neighbours,
+some two hundred points at a time, so that the cost is linear in the number of inputs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import numpy as np
+from scipy.spatial import cKDTree
+
+from mgvm._numerics.neighbour_propagation import conditional_weights
+from mgvm._validation import FloatArray
+from mgvm.models._gp_prior import NUGGET
+
+_BLOCK = 64  # targets to a call of the kernel
+
+
+class Weights(NamedTuple):
+    """Conditional laws of targets given their neighbours: K⁻¹ (N, m, m), w (N, m), v (N,); prior variances (N,)."""
+
+    inverses: FloatArray
+    weights: FloatArray
+    rest: FloatArray
+    variances: FloatArray
+
+    @classmethod
+    def empty(cls, size: int, count: int) -> Weights:
+        """Room for them."""
+        return cls(np.empty((size, count, count)), np.empty((size, count)), np.empty(size), np.empty(size))
+
+
+class Block(NamedTuple):
+    """Targets, the points they and their neighbours make up, and the places of each target and its neighbours."""
+
+    targets: np.ndarray  # (B,)
+    points: np.ndarray  # (U,)
+    members: np.ndarray  # (B, 1 + m), rows of `points`
+
+
+def embedding(kernel: Any, X: FloatArray) -> FloatArray:
+    """Coordinates whose Euclidean distance orders pairs of inputs by their correlation.
+
+    Inputs over length scales; for a periodic kernel exp(-2 sin²(πd/p)/ℓ²) the points (cos, sin)(2πx/p)/ℓ of a circle,
+    whose chords c give exp(-c²/2). The factors or terms of a composed kernel all contribute.
+    """
+    parts = _parts(kernel, X)
+    return np.concatenate(parts, axis=1) if parts else X
+
+
+def _parts(kernel: Any, X: FloatArray) -> list[FloatArray]:
+    if hasattr(kernel, "k1"):
+        return _parts(kernel.k1, X) + _parts(kernel.k2, X)
+    if hasattr(kernel, "kernel"):  # Exponentiation
+        return _parts(kernel.kernel, X)
+    if hasattr(kernel, "periodicity"):
+        turns = 2.0 * np.pi * X / kernel.periodicity
+        return [np.cos(turns) / kernel.length_scale, np.sin(turns) / kernel.length_scale]
+    if hasattr(kernel, "length_scale"):
+        return [X / kernel.length_scale]
+    return []
+
+
+@dataclass(frozen=True)
+class Neighbourhood:
+    """The m nearest other inputs of every input (N, m), and blocks of inputs that lie together."""
+
+    inputs: FloatArray
+    places: FloatArray  # the embedding that distances were taken in
+    neighbours: np.ndarray
+    blocks: tuple[Block, ...]
+
+    @classmethod
+    def of(cls, kernel: Any, inputs: FloatArray, n_neighbors: int) -> Neighbourhood:
+        """Neighbours of distinct inputs under a kernel."""
+        places = embedding(kernel, inputs)
+        tree = cKDTree(places)
+        count = min(n_neighbors, len(inputs) - 1)
+        found = np.asarray(tree.query(places, count + 1)[1], dtype=np.int64).reshape(len(inputs), count + 1)
+        # A periodic kernel sends distinct inputs to one place: the input itself need not come first, or at all.
+        own = found == np.arange(len(inputs))[:, None]
+        own[~own.any(axis=1), -1] = True
+        neighbours = np.ascontiguousarray(found[~own].reshape(len(inputs), count))
+        return cls(inputs, places, neighbours, tuple(_blocks(np.asarray(tree.indices), neighbours)))
+
+    def still_valid(self, kernel: Any, factor: float = 1.5) -> bool:
+        """Whether no coordinate has been stretched relative to the others by more than a factor."""
+        now = embedding(kernel, self.inputs)
+        before, after = self.places.std(axis=0), now.std(axis=0)
+        ratios = after[before > 0.0] / before[before > 0.0]
+        return bool(ratios.size == 0 or ratios.max() <= factor * ratios.min())
+
+    def weights(self, kernel: Any) -> Weights:
+        """Conditional laws of all inputs given their neighbours, nugget included."""
+        size, count = self.neighbours.shape
+        out = Weights.empty(size, count)
+        nugget = NUGGET * float(kernel.diag(self.inputs).mean())
+        for block in self.blocks:
+            gram = np.array(kernel(self.inputs[block.points]), dtype=float)
+            np.fill_diagonal(gram, gram.diagonal() + nugget)
+            own, near = block.members[:, 0], np.ascontiguousarray(block.members[:, 1:])
+            _fill(out, block.targets, gram, gram[own], gram.diagonal()[own], near)
+        return _checked(out)
+
+    def query(self, kernel: Any, queries: FloatArray) -> tuple[np.ndarray, Weights]:
+        """Neighbours (M, m) of new points among the inputs, and their conditional laws."""
+        tree = cKDTree(embedding(kernel, self.inputs))
+        places = embedding(kernel, queries)
+        count = min(self.neighbours.shape[1] + 1, len(self.inputs))
+        found = np.asarray(tree.query(places, count)[1], dtype=np.int64).reshape(len(queries), count)
+        out = Weights.empty(len(queries), count)
+        nugget = NUGGET * float(kernel.diag(self.inputs).mean())
+        for block in _blocks(np.argsort(found[:, 0], kind="stable"), found, own=False):
+            near = self.inputs[block.points]
+            gram = np.array(kernel(near), dtype=float)
+            np.fill_diagonal(gram, gram.diagonal() + nugget)
+            asked = queries[block.targets]
+            cross = np.ascontiguousarray(kernel(asked, near), dtype=float)
+            _fill(out, block.targets, gram, cross, (1.0 + NUGGET) * kernel.diag(asked), block.members)
+        return found, _checked(out)
+
+
+def _fill(
+    out: Weights, targets: np.ndarray, gram: FloatArray, cross: FloatArray, variances: FloatArray, members: np.ndarray
+) -> None:
+    """The conditional laws of one block, put where they belong."""
+    for place, values in zip(out, (*conditional_weights(gram, cross, variances, members), variances), strict=True):
+        place[targets] = values
+
+
+def _blocks(order: np.ndarray, neighbours: np.ndarray, *, own: bool = True) -> Iterator[Block]:
+    """Targets in an order that keeps near ones together, cut into blocks."""
+    for begin in range(0, order.size, _BLOCK):
+        targets = order[begin : begin + _BLOCK]
+        near = np.concatenate([targets[:, None], neighbours[targets]], axis=1) if own else neighbours[targets]
+        points, members = np.unique(near, return_inverse=True)
+        yield Block(targets, points, members.reshape(near.shape).astype(np.int64))
+
+
+def _checked(found: Weights) -> Weights:
+    """The same, unless a kernel matrix could not be factorised."""
+    wrong = ~(np.isfinite(found.rest) & (found.rest > 0.0))
+    if wrong.any():
+        raise ValueError(
+            f"the kernel matrix of {int(wrong.sum())} neighbourhoods (the first that of point {int(wrong.argmax())}) "
+            "is not positive definite; use a valid kernel, or add a WhiteKernel"
+        )
+    return found
