@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -64,9 +65,14 @@ def _completed(
         for _ in range(sweeps):
             for angle in np.flatnonzero(missing[labels == k].any(axis=0)):
                 rows = np.flatnonzero((labels == k) & missing[:, angle])
-                values = grid_values(lambda part, one=one: family.log_density(one, part)[:, 0], out[rows], int(angle))
+                values = grid_values(_of_first(family, one), out[rows], int(angle))
                 out[rows, angle] = GridDensity(values).sample((), rng)
     return out
+
+
+def _of_first(family: Family, parameters: Any) -> Callable[[FloatArray], FloatArray]:
+    """The log density of the first component."""
+    return lambda x: family.log_density(parameters, x)[:, 0]
 
 
 def grid_values(log_density: Callable[[FloatArray], FloatArray], x: FloatArray, angle: int) -> FloatArray:
