@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mgvm.circle import VonMises as VonMises
     from mgvm.circle import WrappedNormal as WrappedNormal
     from mgvm.models import CircularGPRegressor as CircularGPRegressor
+    from mgvm.models import CircularStackingRegressor as CircularStackingRegressor
     from mgvm.models import TorusMixture as TorusMixture
     from mgvm.torus import MGvM as MGvM
     from mgvm.torus import MultivariateWrappedNormal as MultivariateWrappedNormal
@@ -24,6 +25,7 @@ __version__ = "0.1.0"
 
 _SUBMODULES = ("angles", "circle", "datasets", "inference", "learning", "models", "plots", "scores", "torus")
 _NAMES = {
+    "CircularStackingRegressor": "mgvm.models.stacking",
     "CircularGPRegressor": "mgvm.models.regression",
     "GridDensity": "mgvm.circle.grid_density",
     "GvM": "mgvm.circle.gvm",

@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from mgvm.models.baselines import WrappedGPRegressor as WrappedGPRegressor
     from mgvm.models.mixture import TorusMixture as TorusMixture
     from mgvm.models.regression import CircularGPRegressor as CircularGPRegressor
+    from mgvm.models.stacking import CircularStackingRegressor as CircularStackingRegressor
 
 _NAMES = {
+    "CircularStackingRegressor": "mgvm.models.stacking",
     "GvMRegressor": "mgvm.models.baselines",
     "KernelCircularRegressor": "mgvm.models.baselines",
     "NeighborsCircularRegressor": "mgvm.models.baselines",

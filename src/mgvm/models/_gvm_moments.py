@@ -9,7 +9,8 @@ from mgvm._validation import ComplexArray, FloatArray
 
 _STEPS = 60
 _SHORTENINGS = 30
-_TOLERANCE = 1e-10
+_TOLERANCE = 1e-17  # gain that a step promises, in nats an observation
+_ROUNDING = 1e-14
 _UNIFORM = 1e-6  # share of the uniform law mixed into the moments, so that constant angles have a finite law
 
 
@@ -74,7 +75,9 @@ def _advanced(
     waiting = np.arange(len(eta))
     for _ in range(_SHORTENINGS):
         tried = eta[waiting] + move[waiting]
-        good = _objective(tried, target[waiting], count[waiting])[0] >= value[waiting]
+        good = _objective(tried, target[waiting], count[waiting])[0] >= value[waiting] - _ROUNDING * (
+            1.0 + np.abs(value[waiting])
+        )
         out[waiting[good]] = tried[good]
         waiting = waiting[~good]
         if not waiting.size:

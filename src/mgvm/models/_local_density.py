@@ -4,6 +4,9 @@ An angle is shared between the two nodes of the grid next to it. The density at 
 histograms of the inputs, convolved with a von Mises law of concentration κ, plus a share ε of the uniform law:
 
     p(ψ | x) = (1 - ε) Σ_j w_j(x) VM(ψ | ψ_j, κ) / Σ_j w_j(x) + ε / 2π.
+
+Angles recorded in steps (of ten degrees, say) have a likelihood that grows without bound as the laws shrink onto the
+steps. Where many angles are equal, κ is such that the law is at least half a step wide, which leaves no ripples.
 """
 
 from __future__ import annotations
@@ -18,8 +21,9 @@ from mgvm._validation import FloatArray
 from mgvm.models._circular_regressor import Merged
 from mgvm.models._gp_predict import cells
 
-CONCENTRATIONS = np.geomspace(0.25, 4000.0, 29)
-NODES = cells(float(CONCENTRATIONS[-1]))
+_LEAST, _MOST = 0.25, 4000.0
+_COARSE, _FINE = 12, 9  # values of κ tried at first, and then about the best of them
+NODES = cells(_MOST)
 _SHARE = (1e-4, 0.5)  # of the uniform law
 _ITERATIONS = 25
 
@@ -68,12 +72,32 @@ def log_values(blended: FloatArray, smoothing: Smoothing) -> FloatArray:
     return np.log((1.0 - smoothing.share) * density + smoothing.share / (2.0 * np.pi))
 
 
-def best_smoothing(blended: FloatArray, rows: tuple[np.ndarray, FloatArray, FloatArray]) -> Smoothing:
+def largest_concentration(angles: FloatArray) -> float:
+    """κ = 4/δ² for angles recorded in steps δ: more than half of them equal others, and the median gap is δ."""
+    values = np.unique(angles)
+    if 2 * values.size > angles.size or values.size < 2:
+        return _MOST
+    gaps = np.diff(np.append(values, values[0] + 2.0 * np.pi))
+    return float(np.clip(4.0 / np.median(gaps) ** 2, 2.0 * _LEAST, _MOST))
+
+
+def concentrations(largest: float, around: float | None = None) -> FloatArray:
+    """Values of κ to try: over the whole range, or about one of these."""
+    coarse = np.geomspace(_LEAST, largest, _COARSE)
+    if around is None:
+        return coarse
+    ratio = float(coarse[1] / coarse[0])
+    return np.minimum(around * np.geomspace(1.0 / ratio, ratio, _FINE), largest)
+
+
+def best_smoothing(
+    blended: FloatArray, rows: tuple[np.ndarray, FloatArray, FloatArray], candidates: FloatArray
+) -> Smoothing:
     """κ and ε of the highest likelihood for rows (position in the batch, angle, weight)."""
     position, angles, weights = rows
     spectrum = np.fft.rfft(blended, axis=1)
-    best = Smoothing(float(CONCENTRATIONS[0]), _SHARE[1], -np.inf)
-    for concentration in CONCENTRATIONS:
+    best = Smoothing(float(candidates[0]), _SHARE[1], -np.inf)
+    for concentration in candidates:
         density = interpolated(smoothed(spectrum, float(concentration)), position, angles)
         share = _uniform_share(density, weights)
         value = float(weights @ np.log((1.0 - share) * density + share / (2.0 * np.pi)))

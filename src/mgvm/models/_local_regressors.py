@@ -51,15 +51,19 @@ class _LocalRegressor(CircularRegressor):
         used = min(size, most, max(50, _HELD // size))
         which = np.sort(generator_of(self.random_state).choice(size, used, replace=False))
         rows = _rows_of(found.groups, which)
+        largest = local.largest_concentration(found.groups.angles)
         best = None
         scales = self._scales()
         for scale, weights in zip(scales, self._weights(self._inputs[which], scales, which), strict=True):
-            smoothing = local.best_smoothing(local.blend(weights, self._table), rows)
+            blended = local.blend(weights, self._table)
+            smoothing = local.best_smoothing(blended, rows, local.concentrations(largest))
             if best is None or smoothing.value > best[1].value:
-                best = scale, smoothing
+                best = scale, smoothing, blended
         assert best is not None
-        self._scale, self._smoothing = best
-        self.concentration_, self.background_ = best[1].concentration, best[1].share
+        self._scale, coarse, blended = best
+        fine = local.concentrations(largest, coarse.concentration)
+        self._smoothing = local.best_smoothing(blended, rows, fine)
+        self.concentration_, self.background_ = self._smoothing.concentration, self._smoothing.share
         self._leave_one_out(data.X, data.y, found)
         return self
 
