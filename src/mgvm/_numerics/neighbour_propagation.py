@@ -197,17 +197,34 @@ def _tilted(weights: FloatArray, powers: FloatArray, points: FloatArray, out: Fl
     out[2], out[3], out[4] = s1 - m1 * m1 + _FLOOR, s2 - m1 * m2, s3 - m2 * m2 + _FLOOR
 
 
+@inner(fastmath={"contract"})
+def _distance(cavity: FloatArray, site: FloatArray, moments: FloatArray) -> float:
+    """How far cavity times site is from given moments: means in standard deviations, variances in their own units."""
+    one, cross, two = -2.0 * (cavity[2] + site[2]), -(cavity[3] + site[3]), -2.0 * (cavity[4] + site[4])
+    h1, h2 = cavity[0] + site[0], cavity[1] + site[1]
+    determinant = one * two - cross * cross
+    if not (one > 0.0 and determinant > 0.0):
+        return 1.0
+    m1, m2 = (two * h1 - cross * h2) / determinant, (one * h2 - cross * h1) / determinant
+    far = max(abs(two / determinant / moments[2] - 1.0), abs(one / determinant / moments[4] - 1.0))
+    return max(far, abs(m1 - moments[0]) / math.sqrt(moments[2]), abs(m2 - moments[1]) / math.sqrt(moments[4]))
+
+
 @entry(fastmath={"contract"})
 def sweep(
     sites: FloatArray, order: IntArray, near: Near, conditional: Conditional, tables: Tables, damping: float
-) -> None:
-    """One update of every site in turn, each with what its neighbours know by then; a site that finds no law stays."""
+) -> FloatArray:
+    """Updates of the sites of `order` in turn, each with what its neighbours know by then; a site without law stays.
+
+    Returns how far each marginal moved, in standard deviations; infinite for those without law.
+    """
     values, points, pull = tables
     m, count = near[0].shape[1], values.shape[1]
     system, right = np.empty((2 * m, 2 * m)), np.empty((3, 2 * m))
     weights, powers = np.empty(count), np.empty((count, 4))
-    moments, cavity, matched = np.empty(5), np.empty(5), np.empty(5)
-    for n in order:
+    moments, cavity, matched, moved = np.empty(5), np.empty(5), np.empty(5), np.full(order.size, np.inf)
+    for place in range(order.size):
+        n = order[place]
         pivot = _posterior(n, sites, near, conditional, system, right)
         _project(conditional[1][n], conditional[2][n], right, moments)
         if not (pivot > 0.0 and _natural(moments, cavity)):
@@ -216,8 +233,10 @@ def sweep(
             continue
         _tilted(weights, powers, points, moments)
         if _natural(moments, matched):
+            moved[place] = _distance(cavity, sites[n], moments)
             for k in range(5):
                 sites[n, k] += damping * (matched[k] - cavity[k] - sites[n, k])
+    return moved
 
 
 @entry(fastmath={"contract"})

@@ -39,7 +39,8 @@ from mgvm.models._gp_tilted import Observations, Tilted
 
 _FLOOR = 1e-10  # of the variance along the radius, which vanishes on the circle
 _RETREATS, _HALVINGS = 12, 4
-_STALE = 6
+_STALE = 3
+_SWEEPS, _SETTLED = 16, 1e-2
 _NEWTON_BELOW = 0.3
 _WIDEST = 8.0  # of the variances of a cavity, relative to the prior's
 _LEFT = 1e-3  # share of inputs whose moments need not match: single ones may have no fixed point
@@ -118,12 +119,27 @@ class NeighbourPropagation:
         values = observations.noise.likelihood(observations.rho, observations.groups, nodes)[0]
         return values, np.stack([np.cos(nodes), np.sin(nodes)]), observations.pull
 
-    def _swept(self, sites: FloatArray, tables: Tables, sweeps: int, damping: float) -> NeighbourState:
-        """The state after sequential sweeps, which settle where parallel updates would overshoot."""
-        moved, near = sites.copy(), (self.neighbours, self.used)
+    def _swept(self, sites: FloatArray, tables: Tables, damping: float) -> NeighbourState:
+        """The state after sequential sweeps, which settle where parallel updates would overshoot.
+
+        Two over all inputs, then over those that still move and their neighbours: a few stubborn ones cost little.
+        """
+        moved = sites.copy()
         conditional = (self.weights.inverses, self.weights.weights, self.weights.rest)
-        for _ in range(sweeps):
-            sweep(moved, self.order, near, conditional, tables, damping)
+        order = self.order
+        for count in range(_SWEEPS):
+            far = sweep(moved, order, (self.neighbours, self.used), conditional, tables, damping)
+            if count == 0:
+                continue
+            restless = order[far > _SETTLED]
+            if restless.size == 0:
+                break
+            if count % 4 == 3 and count > 4:
+                damping *= 0.7
+                lost = np.zeros(len(sites), dtype=bool)
+                lost[order[np.isinf(far)]] = True
+                self.used = left_out((self.neighbours, self.used), lost, moved, False)
+            order = np.union1d(restless, self.neighbours[restless])
         return self._moved(sites, moved - sites)
 
     def evaluate(self, sites: FloatArray, found: Kriged) -> NeighbourState:
@@ -140,7 +156,7 @@ class NeighbourPropagation:
         nothing, tables = np.zeros((self.observations.size, 5)), None
         if sites is None:
             tables = self._tables()
-            state = self._swept(nothing, tables, 2, 1.0)
+            state = self._swept(nothing, tables, 1.0)
         else:
             state = self._moved(nothing, sites)
         best, damping, stale = state, 1.0, 0
@@ -150,7 +166,7 @@ class NeighbourPropagation:
             found = self._newton(state)
             if found is None:
                 tables = tables or self._tables()
-                found = self._swept(state.sites, tables, 2, damping)
+                found = self._swept(state.sites, tables, damping)
             state = found
             stale = 0 if state.size < 0.9 * best.size else stale + 1
             if state.size < best.size:
