@@ -19,7 +19,6 @@ from mgvm import GvM, ProjectedNormal, WrappedNormal
 from mgvm._validation import DegreesWarning
 from mgvm.models import _field_densities as densities
 from mgvm.models._circular_regressor import Training, merged
-from mgvm.models._field import Seen
 from mgvm.models._field_search import Problem, Search, candidates
 from mgvm.models._gvm_moments import fit_moments
 from mgvm.models.baselines import (
@@ -156,11 +155,9 @@ def test_leave_one_out_is_that_of_refits(name):
 
             def fixed(found):
                 problem, variance, offset = prepare(other, found)
-                angles = np.angle(np.exp(1j * (found.groups.angles - center)))
-                values = angles[:, None] if name == "wrapped" else np.stack([np.cos(angles), np.sin(angles)], axis=1)
                 setattr(other, turn, center)
-                groups = found.groups._replace(angles=angles)
-                return Problem(Seen.of(found.inputs, groups, values), groups, problem.density), variance, offset
+                groups = found.groups._replace(angles=np.angle(np.exp(1j * (found.groups.angles - center))))
+                return Problem.of(found.inputs, groups, problem.density, problem.coordinates), variance, offset
 
             other._prepare = fixed
             return other.fit(X_, y_).predict_dist
@@ -178,17 +175,36 @@ def test_gradients(criterion, which):
     X, y = circle_data(20, seed=3)
     rng = np.random.default_rng(5)
     found = merged(Training(X, y, rng.uniform(0.5, 3.0, 20)))
-    angles = found.groups.angles
-    values = angles[:, None] if which == "wrapped" else np.stack([np.cos(angles), np.sin(angles)], axis=1)
     density = densities.wrapped if which == "wrapped" else densities.projected
+    coordinates = densities.line if which == "wrapped" else densities.plane
     fields = candidates(None, found.inputs, 0.5, 0.5)
     fields = tuple(fields) if which == "separate" else (fields[1],)
-    search = Search(Problem(Seen.of(found.inputs, found.groups, values), found.groups, density), fields, criterion)
+    search = Search(Problem.of(found.inputs, found.groups, density, coordinates), fields, criterion)
     for _ in range(3):
         at = search.start + rng.normal(0.0, 0.7, search.start.size)
         steps = 1e-5 * np.eye(at.size)
         slopes = [(search.value(at + step)[0] - search.value(at - step)[0]) / 2e-5 for step in steps]
         np.testing.assert_allclose(search.value(at)[1], slopes, rtol=1e-6, atol=1e-6)
+
+
+def test_left_out_rows_and_inputs_make_the_criterion():
+    X, y = circle_data(24)
+    signal, noise = KERNEL.k1, KERNEL.k2.noise_level
+
+    def law(X_, y_, query):
+        mean, variance = naive.predict(signal, noise, X_, densities.plane(y_), query)
+        return ProjectedNormal(mean, variance[:, None, None] * np.eye(2))
+
+    total = 0.0
+    for row in range(24):
+        same = (X[row] == X).all(axis=1)
+        rest = np.arange(24) != row
+        by_input, by_row = (law(X[kept], y[kept], X[row : row + 1]).logpdf(y[row])[0] for kept in (~same, rest))
+        total += by_input / same.sum() + by_row * (1.0 - 1.0 / same.sum())
+    found = merged(Training(X, y, np.ones(24)))
+    fields = (candidates(KERNEL, found.inputs, 0.5, 0.5)[0],)
+    search = Search(Problem.of(found.inputs, found.groups, densities.projected, densities.plane), fields, "loo")
+    assert search.value(search.start)[0] == pytest.approx(total, rel=1e-9)
 
 
 def test_densities_of_gaussian_predictions():

@@ -6,12 +6,11 @@ tell as much as their mean with noise σ²/n, besides their scatter S within the
     log p(y) = log N(ȳ | 0, C) - ½ Σ_g [(n_g - 1) log 2πσ² + log n_g] - S / 2σ²,   C = K + diag(σ²/n).
 
 Weights are counts: a row of weight 2 is two rows. Leave-one-out leaves out all observations at an input: with Q = C⁻¹
-the others predict an observation there with mean ȳ_g - (Qȳ)_g/Q_gg and variance 1/Q_gg - σ²/n_g + σ².
+the others predict f there with mean ȳ_g - (Qȳ)_g/Q_gg and variance 1/Q_gg - σ²/n_g.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -127,15 +126,14 @@ def evidence(solved: Solved) -> tuple[float, FloatArray]:
 
 
 def left_out(solved: Solved) -> tuple[FloatArray, FloatArray]:
-    """Means (G, P) and variances (G,) of an observation at every input, from those at all other inputs."""
+    """Means (G, P) and variances (G,) of f at every input, from the observations at all other inputs."""
     own = solved.inverse.diagonal()
     means = solved.seen.means - solved.alpha / own[:, None]
-    variances = np.maximum(1.0 / own - solved.noise / solved.seen.counts, 0.0) + solved.noise
-    return means, variances
+    return means, np.maximum(1.0 / own - solved.noise / solved.seen.counts, 0.0)
 
 
-def left_out_gradient(solved: Solved, by_mean: FloatArray, by_variance: FloatArray) -> FloatArray:
-    """The gradient in θ of a function of `left_out`, from its derivatives in the means and variances.
+def left_out_gradient(solved: Solved, by_mean: FloatArray, by_variance: FloatArray, by_noise: float) -> FloatArray:
+    """The gradient in θ of a function of `left_out` and σ², from its derivatives in the means, the variances and σ².
 
     With u the derivative in α and v that in Q_gg, dα = -Q dC α and dQ = -Q dC Q.
     """
@@ -145,7 +143,7 @@ def left_out_gradient(solved: Solved, by_mean: FloatArray, by_variance: FloatArr
     pulled = inverse @ u
     gradient = -0.5 * (pulled @ alpha.T + alpha @ pulled.T) - (inverse * v) @ inverse
     out = solved.pull_back(gradient)
-    out[-1] += solved.noise * float(by_variance @ (1.0 - 1.0 / solved.seen.counts))
+    out[-1] += solved.noise * (by_noise - float(by_variance @ (1.0 / solved.seen.counts)))
     return out
 
 
@@ -156,29 +154,3 @@ def predicted(solved: Solved, queries: FloatArray) -> tuple[FloatArray, FloatArr
     explained = solve_triangular(solved.lower, cross.T, lower=True)
     variance = field.kernel.diag(queries) - (explained**2).sum(axis=0)
     return cross @ solved.alpha, np.maximum(variance, 0.0) + solved.noise
-
-
-CircleDensity = Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
-"""Log densities (n,) of angles with means (n, P) and variances (n, P), and their derivatives in both."""
-
-
-def leave_one_out(parts: list[Solved], groups: Groups, density: CircleDensity) -> tuple[float, FloatArray, FloatArray]:
-    """Σ w log p(ψ | observations at other inputs), its terms without weights, and its gradient in θ.
-
-    One part for all outputs, or one for each.
-    """
-    sizes = np.diff(np.append(groups.starts, groups.angles.size))
-    found = [left_out(part) for part in parts]
-    means = np.concatenate([mean for mean, _ in found], axis=1)
-    variances = np.concatenate([np.repeat(v[:, None], m.shape[1], axis=1) for m, v in found], axis=1)
-    logs, by_mean, by_variance = density(
-        groups.angles, np.repeat(means, sizes, axis=0), np.repeat(variances, sizes, axis=0)
-    )
-    by_mean = np.add.reduceat(groups.weights[:, None] * by_mean, groups.starts)
-    by_variance = np.add.reduceat(groups.weights[:, None] * by_variance, groups.starts)
-    gradient, used = [], 0
-    for part in parts:
-        columns = slice(used, used + part.seen.means.shape[1])
-        used = columns.stop
-        gradient.append(left_out_gradient(part, by_mean[:, columns], by_variance[:, columns].sum(axis=1)))
-    return float(groups.weights @ logs), logs, np.concatenate(gradient)

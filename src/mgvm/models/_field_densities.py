@@ -12,6 +12,16 @@ _LOG_ROOT_TURN = 0.5 * np.log(2.0 * np.pi)
 _IMAGES = 2.0 * np.pi * np.arange(-12, 13)
 
 
+def plane(angles: FloatArray) -> FloatArray:
+    """(cos ψ, sin ψ)."""
+    return np.stack([np.cos(angles), np.sin(angles)], axis=1)
+
+
+def line(angles: FloatArray) -> FloatArray:
+    """ψ itself."""
+    return angles[:, None]
+
+
 def projected(
     angles: FloatArray, means: FloatArray, variances: FloatArray
 ) -> tuple[FloatArray, FloatArray, FloatArray]:

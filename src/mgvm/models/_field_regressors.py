@@ -18,7 +18,8 @@ from mgvm.circle.projected_normal import ProjectedNormal
 from mgvm.circle.wrapped_normal import WrappedNormal
 from mgvm.models import _field_densities
 from mgvm.models._circular_regressor import CircularRegressor, Merged, generator_of, merged, queries, validated
-from mgvm.models._field import Field, Seen, evidence, leave_one_out, predicted
+from mgvm.models._field import Field, evidence, predicted
+from mgvm.models._field_left_out import at_other_inputs
 from mgvm.models._field_search import Problem, Search, candidates, solve_all
 from mgvm.models._gp_predict import cells
 
@@ -71,7 +72,7 @@ class _FieldRegressor(CircularRegressor):
         kernels = tuple(field.kernel + WhiteKernel(float(np.exp(field.log_noise))) for field in fields)
         self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
         self.log_evidence_ = sum(evidence(part)[0] for part in self._parts)
-        self._loo = leave_one_out(self._parts, problem.groups, problem.density)[1]
+        self._loo = at_other_inputs(self._parts, problem.groups, problem.density)
 
     def _leave_one_out(self, X: FloatArray, y: FloatArray, found: Merged) -> None:
         """One value a row. A row of weight zero was left out of the fit itself."""
@@ -110,8 +111,8 @@ class ProjectedGPRegressor(_FieldRegressor):
         Matérn kernel, of order 1/2 or 3/2, whichever the criterion prefers.
     selection : {"evidence", "loo"} or None, default "evidence"
         What hyper-parameters maximise: the marginal likelihood of the coordinates, or the log density on the circle of
-        the angles at each input given those at all others; None keeps them as they are. Weak log-normal priors about
-        their starts (standard deviation 1.5) keep fits to few data sane.
+        angles left out (where inputs repeat, one by one as well as with all others at their input); None keeps them as
+        they are. Weak log-normal priors about their starts (standard deviation 1.5) keep fits to few data sane.
     angle_multiple : int, default 1
         k. With 2 the law of the angle has two equal halves, half a turn apart: for axes, and for two tides a day.
     pair : {"shared", "separate"}, default "shared"
@@ -180,10 +181,9 @@ class ProjectedGPRegressor(_FieldRegressor):
         # E (z - m)² points twice along the principal axis; one field for both coordinates does not see axes.
         self._turn = 0.0 if self._outputs() == 1 else 0.5 * float(np.angle(second - first**2))
         turned = found.groups._replace(angles=np.asarray(wrap(angles - self._turn)))
-        values = np.stack([np.cos(turned.angles), np.sin(turned.angles)], axis=1)
-        seen = Seen.of(found.inputs, turned, values)
         variance = max(0.5 * (1.0 - abs(first) ** 2), _LEAST_VARIANCE)
-        return Problem(seen, turned, _field_densities.projected), variance, 0.5
+        problem = Problem.of(found.inputs, turned, _field_densities.projected, _field_densities.plane)
+        return problem, variance, 0.5
 
     def _law(self, X: FloatArray) -> CircleLaw:
         means, variances = self._moments(X)
@@ -206,8 +206,9 @@ class WrappedGPRegressor(_FieldRegressor):
         Of f; a WhiteKernel at the end of a sum is the noise ε, else one is added. By default an unknown constant plus a
         Matérn kernel, of order 1/2 or 3/2, whichever the criterion prefers.
     selection : {"evidence", "loo"} or None, default "evidence"
-        What hyper-parameters maximise: the marginal likelihood on the line, or the log density on the circle of the
-        angles at each input given those at all others; None keeps them as they are.
+        What hyper-parameters maximise: the marginal likelihood on the line, or the log density on the circle of
+        angles left out (where inputs repeat, one by one as well as with all others at their input); None keeps them as
+        they are.
     n_starts : int, default 3
         Searches from different starts.
     tuning_rows : int, default 1500
@@ -255,9 +256,9 @@ class WrappedGPRegressor(_FieldRegressor):
         groups = found.groups
         self.center_ = float(np.angle(groups.weights @ np.exp(1j * groups.angles)))
         turned = groups._replace(angles=np.asarray(wrap(groups.angles - self.center_)))
-        seen = Seen.of(found.inputs, turned, turned.angles[:, None])
         variance = max(float(np.average(turned.angles**2, weights=groups.weights)), _LEAST_VARIANCE)
-        return Problem(seen, turned, _field_densities.wrapped), variance, variance
+        problem = Problem.of(found.inputs, turned, _field_densities.wrapped, _field_densities.line)
+        return problem, variance, variance
 
     def _law(self, X: FloatArray) -> CircleLaw:
         means, variances = self._moments(X)

@@ -13,7 +13,8 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Sum
 
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.models._field import CircleDensity, Field, Seen, Solved, evidence, leave_one_out, solve
+from mgvm.models._field import Field, Seen, Solved, evidence, solve
+from mgvm.models._field_left_out import CircleDensity, Coordinates, criterion
 from mgvm.models._gp_noise import Groups
 
 _SPREAD = 1.5  # standard deviation of the starts about the first, and of the weak prior, on every logarithm
@@ -28,6 +29,12 @@ class Problem(NamedTuple):
     seen: Seen
     groups: Groups
     density: CircleDensity
+    coordinates: Coordinates
+
+    @classmethod
+    def of(cls, inputs: FloatArray, groups: Groups, density: CircleDensity, coordinates: Coordinates) -> Problem:
+        """From angles grouped by input."""
+        return cls(Seen.of(inputs, groups, coordinates(groups.angles)), groups, density, coordinates)
 
     def few(self, most: int, rng: np.random.Generator) -> Problem:
         """At most so many inputs, drawn at random."""
@@ -35,11 +42,7 @@ class Problem(NamedTuple):
         if size <= most:
             return self
         which = np.sort(rng.choice(size, most, replace=False))
-        seen = self.seen
-        # The scatter within inputs is that of all of them, in proportion.
-        part = float(seen.counts[which].sum() / seen.counts.sum())
-        kept = Seen(seen.inputs[which], seen.means[which], seen.counts[which], part * seen.scatter)
-        return Problem(kept, self.groups.take(which), self.density)
+        return Problem.of(self.seen.inputs[which], self.groups.take(which), self.density, self.coordinates)
 
 
 @dataclass
@@ -70,8 +73,7 @@ class Search:
         """The criterion and its gradient, without the prior."""
         parts = solve_all(self.fields_at(vector), self.problem.seen)
         if self.criterion == "loo":
-            value, _, gradient = leave_one_out(parts, self.problem.groups, self.problem.density)
-            return value, gradient
+            return criterion(parts, self.problem.groups, self.problem.density, self.problem.coordinates)
         found = [evidence(part) for part in parts]
         return sum(value for value, _ in found), np.concatenate([gradient for _, gradient in found])
 

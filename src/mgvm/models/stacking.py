@@ -27,7 +27,7 @@ _NARROWEST = 1e-9
 _FLOOR = -700.0  # of log densities: a law that calls an observation impossible loses no more than this
 
 
-class CircularStackingRegressor(_BaseComposition, CircularRegressor):
+class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: ignore[misc]
     """p(ψ | x) = Σ_k w_k p_k(ψ | x), the weights w on the simplex by maximum likelihood on angles not seen.
 
     Parameters
@@ -117,7 +117,7 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):
         return self
 
     def _members(self) -> tuple[list[str], list[Any]]:
-        if not isinstance(self.estimators, list) or not self.estimators:
+        if not self.estimators:
             raise ValueError("estimators must be a list of pairs (name, estimator), at least one of them")
         names = [name for name, _ in self.estimators]
         if len(set(names)) < len(names):
@@ -157,7 +157,7 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):
         used = [k for k in range(self.weights_.size) if self.weights_[k] > 0.0]
         laws = [self.estimators_[k].predict_dist(X) for k in used]
         count = max(_nodes(law) for law in laws)
-        grid = -np.pi + 2.0 * np.pi / count * np.arange(count)
+        grid = np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count))
         total = np.full((size, count), -np.inf)
         for k, law in zip(used, laws, strict=True):
             np.logaddexp(total, np.log(self.weights_[k]) + _on_grid(law, grid), out=total)
