@@ -1,0 +1,135 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from naive.gp_chain import marginal, table
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
+
+from mgvm.models._gp_chain import ChainTuning, couplings, exponential_scales, is_exponential
+from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.models._gp_prior import Prior
+
+COUNT = 96
+NODES = -np.pi + 2.0 * np.pi / COUNT * np.arange(COUNT)
+KERNEL = ConstantKernel(0.5) * Matern(0.7, nu=0.5)
+
+
+def single(angles):
+    return Groups(np.asarray(angles, float), np.ones(len(angles)), np.arange(len(angles)))
+
+
+def tuning(times, angles, noise=None, criterion="loo", kernel=KERNEL):
+    return ChainTuning(np.reshape(times, (-1, 1)), single(angles), Prior((kernel,)), noise or GvMNoise(1), criterion)
+
+
+def brute(times, logs, kernel=KERNEL):
+    precision = np.linalg.inv(kernel(np.reshape(times, (-1, 1))))
+    weights, log_posterior = table(precision, logs)
+    _, log_prior = table(precision, np.zeros_like(logs))
+    return weights, log_posterior - log_prior
+
+
+@pytest.mark.parametrize("noise", [GvMNoise(1), GvMNoise(2, symmetric=False), ContaminatedNoise(GvMNoise(1))])
+def test_evidence_and_leave_one_out_are_those_of_the_whole_table(noise):
+    times, angles = [0.0, 0.4, 1.5], [0.3, 1.1, -2.8]
+    problem = tuning(times, angles, noise)
+    vector = problem.start + 0.2
+    found = problem.tuned(vector)
+    kernel, rho = found.prior.kernels[0], found.rho
+    logs = noise.likelihood(rho, single(angles), NODES)[0]
+    _, evidence = brute(times, logs, kernel)
+    assert found.log_evidence == pytest.approx(evidence, abs=1e-10)
+    for n in range(3):
+        without = logs.copy()
+        without[n] = 0.0
+        others = marginal(brute(times, without, kernel)[0], n)
+        assert found.loo[n] == pytest.approx(np.log(others @ np.exp(logs[n])), abs=1e-10)
+
+
+def test_the_order_of_inputs_does_not_matter():
+    times, angles, turn = np.array([0.0, 0.4, 1.5, 2.0]), np.array([0.3, 1.1, -2.8, 2.0]), [2, 0, 3, 1]
+    one, two = tuning(times, angles), tuning(times[turn], angles[turn])
+    a, b = one.tuned(one.start), two.tuned(two.start)
+    assert a.log_evidence == pytest.approx(b.log_evidence, abs=1e-11)
+    np.testing.assert_allclose(a.loo[turn], b.loo, atol=1e-11)
+
+
+@pytest.mark.parametrize("query", [-0.8, 0.25, 0.3999, 2.4, 0.4])
+def test_a_query_is_one_more_link(query):
+    times, angles = np.array([0.0, 0.4]), [0.3, 1.9]
+    problem = tuning(times, angles)
+    found = problem.tuned(problem.start)
+    law = found.predict([[query]])[0]
+    logs = GvMNoise(1).likelihood(found.rho, single(angles), NODES)[0]
+    if query == 0.25 or query < 0.0 or query > 0.4:
+        every = np.append(times, query)
+        order = np.argsort(every)
+        expected = marginal(
+            brute(every[order], np.vstack([logs, np.zeros(COUNT)])[order])[0], int(np.argmax(order == 2))
+        )
+        tolerance = 1e-10
+    else:
+        # So close to an input a coupling of thousands is beyond a table; the query is all but that input.
+        expected, tolerance = marginal(brute(times, logs)[0], 1), 1e-10 if query == 0.4 else 2e-4
+    got = law.pdf(NODES) * 2 * np.pi / COUNT
+    np.testing.assert_allclose(got, expected, atol=tolerance)
+
+
+@pytest.mark.parametrize("criterion", ["evidence", "loo"])
+def test_gradients(criterion):
+    rng = np.random.default_rng(0)
+    times, angles = np.cumsum(rng.exponential(0.3, 12)), rng.vonmises(0.5, 2.0, 12)
+    problem = tuning(times, angles, GvMNoise(2, symmetric=False), criterion)
+    vector = problem.start + rng.normal(0.0, 0.2, problem.start.size)
+    _, gradient = problem.solve(vector)
+    step = 1e-5
+    for k, unit in enumerate(np.eye(vector.size)):
+        slope = (problem.tuned(vector + step * unit).objective - problem.tuned(vector - step * unit).objective) / (
+            2 * step
+        )
+        assert gradient[k] == pytest.approx(slope, abs=1e-7 if criterion == "evidence" else 2e-3)
+
+
+def test_couplings_are_the_inverse_of_the_kernel_matrix():
+    times = np.array([0.0, 0.2, 1.0, 1.05])
+    precision = np.linalg.inv(KERNEL(times[:, None]))
+    values, slopes = couplings(np.diff(times), 0.5, 0.7)
+    np.testing.assert_allclose(values, -np.diagonal(precision, 1), rtol=1e-10)
+    e = 1e-6
+    longer, shorter = (
+        couplings(np.diff(times), 0.5, 0.7 * np.exp(e))[0],
+        couplings(np.diff(times), 0.5, 0.7 * np.exp(-e))[0],
+    )
+    np.testing.assert_allclose(slopes, (longer - shorter) / (2 * e), rtol=1e-8)
+
+
+def test_far_apart_and_single_inputs():
+    problem = tuning([0.0, 1e5], [0.3, 2.0])
+    np.testing.assert_allclose(problem.tuned(problem.start).loo, -np.log(2 * np.pi), atol=1e-12)
+    alone = tuning([0.0], [0.3])
+    assert alone.tuned(alone.start).log_evidence == pytest.approx(-np.log(2 * np.pi))
+
+
+def test_hyper_parameters_are_found_again():
+    rng = np.random.default_rng(0)
+    times = np.arange(2000.0)
+    turn = np.cumsum(rng.vonmises(0.0, 1.0 / np.sinh(0.1), 2000))  # s² = 0.5: p = 1/sinh(Δ/ℓ)
+    angles = turn + rng.vonmises(0.0, 8.0, 2000)
+    kernel = ConstantKernel(0.5, "fixed") * Matern(3.0, nu=0.5)
+    problem = tuning(times, angles, criterion="evidence", kernel=kernel)
+    found = problem.search([problem.start])
+    assert 8.0 < exponential_scales(found.prior.kernels[0])[1] < 12.5
+    assert 6.8 < np.sinh(found.rho[0]) < 9.4
+
+
+def test_kernels_that_are_chains_and_those_that_are_not():
+    assert all(is_exponential(kernel) for kernel in (KERNEL, Matern(nu=0.5), Matern(nu=0.5) * 2.0))
+    for kernel in (RBF(), ConstantKernel(), KERNEL + KERNEL, Matern(nu=0.5) * Matern(nu=0.5), Matern(nu=1.5)):
+        assert not is_exponential(kernel)
+    with pytest.raises(ValueError, match="exact chain needs one kernel"):
+        tuning([0.0, 1.0], [0.0, 1.0], kernel=RBF())
+    with pytest.raises(ValueError, match="distinct"):
+        tuning([0.0, 0.0], [0.0, 1.0])
+    close = tuning([0.0, 1e-7], [0.0, 1.0])
+    with pytest.raises(ValueError, match="closer than"):
+        close.tuned(close.start)
