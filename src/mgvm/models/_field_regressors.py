@@ -145,8 +145,8 @@ class ProjectedGPRegressor(_FieldRegressor):
     >>> x = np.linspace(0.0, 1.0, 30)[:, None]
     >>> y = 6.0 * x[:, 0] + np.random.default_rng(0).normal(0.0, 0.1, 30)
     >>> model = ProjectedGPRegressor().fit(x, y)
-    >>> model.predict([[0.5]]).round(1)
-    array([3.])
+    >>> bool(abs(model.predict([[0.5]])[0] - 3.0) < 0.2)
+    True
     >>> model.predict_dist([[0.5]]).interval(0.9).shape
     (1, 1, 2)
     """
@@ -233,8 +233,8 @@ class WrappedGPRegressor(_FieldRegressor):
     >>> from mgvm.models import WrappedGPRegressor
     >>> x = np.linspace(0.0, 1.0, 30)[:, None]
     >>> y = np.pi + x[:, 0] + np.random.default_rng(0).normal(0.0, 0.1, 30)
-    >>> WrappedGPRegressor().fit(x, y).predict([[0.5]]).round(1)
-    array([-2.6])
+    >>> bool(abs(WrappedGPRegressor().fit(x, y).predict([[0.5]])[0] - (0.5 - np.pi)) < 0.2)
+    True
     """
 
     def __init__(

@@ -8,9 +8,8 @@ from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 
 _STEPS = 60
-_SHORTENINGS = 30
-_TOLERANCE = 1e-17  # gain that a step promises, in nats an observation
-_ROUNDING = 1e-14
+_SHORTENINGS = 8
+_TOLERANCE = 1e-16  # gain that a step promises, in nats an observation
 _UNIFORM = 1e-6  # share of the uniform law mixed into the moments, so that constant angles have a finite law
 
 
@@ -31,7 +30,10 @@ def fit_moments(moments: ComplexArray, count: FloatArray, start: ComplexArray) -
         if not busy.any():
             break
         active, value, step = active[busy], value[busy], step[busy]
-        eta[active] = _advanced(eta[active], step, value, target[active], count[active])
+        eta[active], gained = _advanced(eta[active], step, value, target[active], count[active])
+        active = active[gained]
+        if not active.size:
+            break
     return eta
 
 
@@ -67,20 +69,18 @@ def covariance(moments: ComplexArray, order: int) -> FloatArray:
 
 def _advanced(
     eta: ComplexArray, step: FloatArray, value: FloatArray, target: ComplexArray, count: FloatArray
-) -> ComplexArray:
-    """The steps, each halved until it gains."""
+) -> tuple[ComplexArray, np.ndarray]:
+    """The steps, each shortened until it gains, and which of them do; the others are at the top, to rounding."""
     order = eta.shape[1]
     move = step[:, :order] + 1j * step[:, order:]
-    out = eta.copy()
+    out, gained = eta.copy(), np.zeros(len(eta), dtype=bool)
     waiting = np.arange(len(eta))
     for _ in range(_SHORTENINGS):
         tried = eta[waiting] + move[waiting]
-        good = _objective(tried, target[waiting], count[waiting])[0] >= value[waiting] - _ROUNDING * (
-            1.0 + np.abs(value[waiting])
-        )
-        out[waiting[good]] = tried[good]
+        good = _objective(tried, target[waiting], count[waiting])[0] > value[waiting]
+        out[waiting[good]], gained[waiting[good]] = tried[good], True
         waiting = waiting[~good]
         if not waiting.size:
             break
-        move[waiting] *= 0.5
-    return out
+        move[waiting] *= 0.3
+    return out, gained

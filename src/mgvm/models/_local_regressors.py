@@ -125,8 +125,8 @@ class NeighborsCircularRegressor(_LocalRegressor):
     >>> from mgvm.models import NeighborsCircularRegressor
     >>> x = np.linspace(0.0, 1.0, 100)[:, None]
     >>> y = 6.0 * x[:, 0] + np.random.default_rng(0).normal(0.0, 0.2, 100)
-    >>> NeighborsCircularRegressor().fit(x, y).predict([[0.5]]).round(1)
-    array([3.])
+    >>> bool(abs(NeighborsCircularRegressor().fit(x, y).predict([[0.5]])[0] - 3.0) < 0.2)
+    True
     """
 
     def __init__(self, n_neighbors: int | None = None, *, tuning_rows: int = 1000, random_state: Any = 0):
@@ -192,8 +192,8 @@ class KernelCircularRegressor(_LocalRegressor):
     >>> from mgvm.models import KernelCircularRegressor
     >>> x = np.linspace(0.0, 1.0, 100)[:, None]
     >>> y = 6.0 * x[:, 0] + np.random.default_rng(0).normal(0.0, 0.2, 100)
-    >>> KernelCircularRegressor().fit(x, y).predict([[0.5]]).round(1)
-    array([3.])
+    >>> bool(abs(KernelCircularRegressor().fit(x, y).predict([[0.5]])[0] - 3.0) < 0.2)
+    True
     """
 
     def __init__(self, bandwidth: float | None = None, *, tuning_rows: int = 1000, random_state: Any = 0):

@@ -24,7 +24,7 @@ class GvMRegressor(CircularRegressor):
     Parameters
     ----------
     order : int or "auto", default 1
-        Harmonics T of the law. "auto" takes the best of 1 … 4 by leave-one-out.
+        Harmonics T of the law. "auto" goes from 1 up to 4 as long as leave-one-out gains more than a standard error.
 
     Attributes
     ----------
@@ -64,8 +64,13 @@ class GvMRegressor(CircularRegressor):
             only = check.integer(self.order, "order", minimum=1)
             orders = range(only, only + 1)
         fits = [_fit(found, order) for order in orders]
-        scores = [float(found.groups.weights @ values) for _, values in fits]
-        best = int(np.argmax(scores))
+        best = 0
+        for number in range(1, len(fits)):
+            gain = np.add.reduceat(
+                found.groups.weights * (fits[number][1] - fits[best][1]), _units(found.groups).starts
+            )
+            if gain.sum() > np.sqrt(gain.size) * gain.std():
+                best = number
         self.order_ = orders[best]
         self.law_ = GvM(fits[best][0])
         values = np.array(self.law_.logpdf(data.y))
@@ -83,9 +88,7 @@ def _fit(found: Merged, order: int) -> tuple[ComplexArray, FloatArray]:
 
     Angles at a single input are left out one by one.
     """
-    groups = found.groups
-    if groups.starts.size == 1:
-        groups = Groups(groups.angles, groups.weights, np.arange(groups.angles.size))
+    groups = _units(found.groups)
     counts, sums = groups.total, groups.harmonics(order)
     # Leaving out a row of weight 2 means leaving out one of two rows.
     taken = np.minimum(counts, 1.0) if found.groups.starts.size == 1 else counts
@@ -104,6 +107,13 @@ def _fit(found: Merged, order: int) -> tuple[ComplexArray, FloatArray]:
     waves = _waves(groups.angles, order)
     logs = (waves * np.repeat(others.conj(), sizes, axis=0)).real.sum(axis=1) - np.repeat(normalizer, sizes)
     return eta[0], logs
+
+
+def _units(groups: Groups) -> Groups:
+    """What is left out at once: the angles at an input, or every angle where all share one input."""
+    if groups.starts.size > 1:
+        return groups
+    return Groups(groups.angles, groups.weights, np.arange(groups.angles.size))
 
 
 def _waves(angles: FloatArray, order: int) -> ComplexArray:

@@ -67,8 +67,8 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
     >>> stack = CircularStackingRegressor([("none", GvMRegressor()), ("near", NeighborsCircularRegressor())]).fit(x, y)
     >>> stack.weights_.round(1)
     array([0., 1.])
-    >>> stack.predict([[0.5]]).round(1)
-    array([3.])
+    >>> bool(abs(stack.predict([[0.5]])[0] - 3.0) < 0.2)
+    True
     """
 
     def __init__(self, estimators: list[tuple[str, Any]], *, cv: Any = "loo"):
