@@ -175,9 +175,12 @@ def without_inputs(train, test, order=3):
 
 
 class WrappedNormalMixture:
-    """A mixture of wrapped normals with full covariances; size and shrinkage are chosen by held-out training rows."""
+    """A mixture of wrapped normals with full covariances; its size is chosen by held-out training rows.
 
-    def __init__(self, train, seed=0, pseudo_counts=(3.0, 10.0, 30.0), largest=300):
+    So is its shrinkage among several, if there are: of 10 and 20 rows on lysine, 10 was better by 0.006 nats.
+    """
+
+    def __init__(self, train, seed=0, pseudo_counts=(10.0,), largest=300):
         from mgvm.models._family_wrapped import WrappedFamily
         from mgvm.models._mixture_fit import Fit
 

@@ -18,6 +18,10 @@ if TYPE_CHECKING:
 
 _MASSES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 _MARKERS = {"α helix": "o", "β sheet": "s"}
+_HALO: dict[str, Any] = {
+    "fontweight": "bold",
+    "bbox": {"facecolor": "white", "edgecolor": "none", "alpha": 0.8, "pad": 1},
+}
 _CURVE = "#0B3C5D"
 _POINTS = "#B03A2E"
 
@@ -54,16 +58,15 @@ def draw(result: Ramachandran) -> Figure:
 
 def _draw_square(ax: Axes, result: Ramachandran) -> None:
     asp = datasets.load_protein_asp()
-    regions = plots.torus_density(_Backbone(result.mixture), ax, masses=_MASSES)
+    plots.torus_density(_Backbone(result.mixture), ax, masses=_MASSES)
     plots.torus_scatter(asp.valid[:, :2], ax, s=1.6, color=_POINTS, alpha=0.55)
     for place, centre in ramachandran.PLACES.items():
         ax.plot(*centre, marker=_MARKERS[place], ms=9, mfc="white", mec="black", mew=1.4)
-        ax.annotate(place, centre, (10, 8), textcoords="offset points", fontsize=11, fontweight="bold")
+        ax.annotate(place, centre, (9, 7), textcoords="offset points", fontsize=11, **_HALO)
     ax.set_xlabel("φ", fontsize=12, labelpad=1)
     ax.set_ylabel("ψ", fontsize=12, labelpad=-6)
     held = ", ".join(f"{mass:.1%}".replace(".0%", "%") for mass in _MASSES)
     ax.set_title(f"smallest regions with {held}\nof the mass; dots: {len(asp.valid):,} held-out residues", fontsize=10)
-    del regions
 
 
 def _draw_dial(ax: PolarAxes, result: Ramachandran, place: str, rows: FloatArray) -> None:
@@ -72,8 +75,8 @@ def _draw_dial(ax: PolarAxes, result: Ramachandran, place: str, rows: FloatArray
     plots.circular_density(ramachandran.chi_law(result.mixture, place), ax, color=_CURVE)
     ax.set_theta_zero_location("N")
     ax.set_theta_direction(-1)
-    ticks = np.arange(-120, 181, 60)
-    ax.set_xticks(np.deg2rad(ticks), [f"{tick}°".replace("-", "−") for tick in ticks], fontsize=9)
+    ticks = (0, 60, 120, 180, 240, 300)
+    ax.set_xticks(np.deg2rad(ticks), ("0°", "60°", "120°", "180°", "−120°", "−60°"), fontsize=9)
     ax.set_yticks([])
     ax.set_title(f"χ₁ at the {place}\n({chi.size:,} residues near by)", fontsize=11, pad=12)
     ax.spines["polar"].set_visible(False)

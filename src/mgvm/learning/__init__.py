@@ -9,10 +9,10 @@ from mgvm._lazy import attach
 if TYPE_CHECKING:
     from mgvm.learning.edge_testing import EdgeTests as EdgeTests
     from mgvm.learning.edge_testing import edge_tests as edge_tests
-    from mgvm.learning.penalty_selection import PenaltyPath as PenaltyPath
-    from mgvm.learning.penalty_selection import penalty_path as penalty_path
     from mgvm.learning.fitting import fit_torus as fit_torus
     from mgvm.learning.likelihood_fit import likelihood as likelihood
+    from mgvm.learning.penalty_selection import PenaltyPath as PenaltyPath
+    from mgvm.learning.penalty_selection import penalty_path as penalty_path
     from mgvm.learning.pseudo_fit import pseudo_likelihood as pseudo_likelihood
     from mgvm.learning.result import TorusFit as TorusFit
     from mgvm.learning.score_fit import score_matching as score_matching

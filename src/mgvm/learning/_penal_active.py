@@ -67,7 +67,8 @@ class ActiveSet:
             u, v = node_features(design, int(node), np.array(self.neighbours[node], dtype=np.intp))
             gram = (design.weights * u) @ u.T / design.n_rows
             linear = v @ design.weights / design.n_rows
-            answer = np.linalg.solve(gram[:own, :own], np.column_stack([linear[:own], gram[:own, own:]]))
+            right = np.column_stack([linear[:own], gram[:own, own:]])
+            answer: FloatArray = np.linalg.solve(gram[:own, :own], right).astype(np.float64)
             self._own_alone[node], self._own_less[node] = answer[:, 0], answer[:, 1:]
             self._grams[node] = gram[own:, own:] - gram[own:, :own] @ answer[:, 1:]
             self._linear[node] = linear[own:] - gram[own:, :own] @ answer[:, 0]

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 # One hue, so that lightness alone tells: darker is more probable, in colour, in grey and in print.
 _MAP = "Blues"
+_SHADES = 256
 _UNITS = {
     "radians": (1.0, ["−π", "−π/2", "0", "π/2", "π"]),
     "degrees": (180 / np.pi, ["−180°", "−90°", "0°", "90°", "180°"]),
@@ -68,7 +69,11 @@ def torus_density(
     density = _on_grid(law, axis[:-1])
     levels = _thresholds(density, shares)
     ax = flat_axes(ax)
-    options = {"cmap": _MAP, **contour_options}
+    from matplotlib.colors import BoundaryNorm
+
+    # Densities span orders of magnitude: every region gets a shade of its own instead of its density's.
+    norm = BoundaryNorm(levels, _SHADES, extend="both")
+    options = {"cmap": _MAP, "norm": norm, **contour_options}
     closed = np.pad(density, ((0, 1), (0, 1)), mode="wrap")
     regions = ax.contourf(axis * scale, axis * scale, closed.T, levels=levels, **options)
     ax.contour(axis * scale, axis * scale, closed.T, levels=levels[:-1], colors="#0B3C5D", linewidths=0.5)
