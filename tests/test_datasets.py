@@ -1,7 +1,14 @@
 import numpy as np
 import pytest
 
-from mgvm.datasets import load_protein_asp, load_uber_pickups
+from mgvm.datasets import (
+    load_protein_asp,
+    load_tides,
+    load_toy,
+    load_uber_pickups,
+    load_wind_germany,
+    load_yeast,
+)
 
 
 @pytest.fixture(scope="module")
@@ -67,3 +74,61 @@ def test_aspartate_has_its_rotamers_and_its_helix():
     assert 0.2 < helix.mean() < 0.5
     with pytest.raises(ValueError, match="read-only"):
         asp.angles[0, 0] = 0.0
+
+
+def test_tides_come_twice_a_day():
+    tides = load_tides()
+    assert tides.angles.shape == (663,)
+    assert tides.positions.shape == (663, 2)
+    assert tides.angles.min() >= -np.pi
+    assert tides.angles.max() < np.pi
+    ports = {split: set(tides.port[tides.split == split].tolist()) for split in ("train", "valid")}
+    assert {split: len(found) for split, found in ports.items()} == {"train": 26, "valid": 25}
+    assert not ports["train"] & ports["valid"]
+    steps = np.diff(tides.minute_of_day.reshape(51, 13), axis=1) % 1440
+    assert np.median(steps) == 12 * 60 + 22
+    # One port, one place, on the Channel.
+    assert (np.ptp(tides.positions.reshape(51, 13, 2), axis=1) == 0.0).all()
+    assert (
+        (tides.longitude > -6.5) & (tides.longitude < 2.0) & (tides.latitude > 49.5) & (tides.latitude < 52.0)
+    ).all()
+
+
+def test_wind_is_recorded_in_tens_of_degrees():
+    wind = load_wind_germany()
+    assert len(set(wind.station.tolist())) == wind.angles.size == 260
+    assert wind.angles.min() >= -np.pi
+    assert wind.angles.max() < np.pi
+    tens = np.rad2deg(wind.angles) / 10.0
+    np.testing.assert_allclose(tens, np.rint(tens), atol=1e-3)
+    assert ((wind.longitude > 5.5) & (wind.longitude < 15.5) & (wind.latitude > 47.0) & (wind.latitude < 55.5)).all()
+
+
+def test_the_toy_function_is_the_wrapped_hat():
+    toy = load_toy()
+    assert toy.x.size == toy.angles.size == 14
+    np.testing.assert_allclose(toy.grid, np.linspace(0.0, 1.0, 100), atol=1e-8)
+    u = (0.9 * toy.grid - 0.25) ** 2 / 0.15**2
+    hat = 2.0 / (np.sqrt(3.0 * 0.15) * np.pi**0.25) * (1.0 - u) * np.exp(-0.5 * u)
+    function = 15.0 * hat * toy.grid**2 + 0.75
+    np.testing.assert_allclose(np.exp(1j * toy.truth), np.exp(1j * function), atol=1e-8)
+    assert ((np.abs(toy.truth) <= np.pi) & (toy.truth < np.pi)).all()
+    assert (np.abs(toy.angles) <= np.pi).all()
+
+
+def test_yeast_phases_advance_evenly():
+    yeast = load_yeast()
+    assert yeast.expression.shape == (18, len(yeast.genes)) == (18, 4489)
+    assert len(set(yeast.genes)) == 4489
+    np.testing.assert_array_equal(yeast.minutes, np.arange(0.0, 120.0, 7.0))
+    np.testing.assert_allclose(np.diff(yeast.phase) % (2 * np.pi), 0.7583, atol=2e-4)
+    assert ((yeast.phase >= -np.pi) & (yeast.phase < np.pi)).all()
+    assert yeast.split.tolist() == ["train", "valid"] * 9
+
+
+@pytest.mark.parametrize("load", [load_tides, load_toy, load_wind_germany, load_yeast])
+def test_arrays_of_the_regression_sets_cannot_be_changed(load):
+    for value in vars(load()).values():
+        if isinstance(value, np.ndarray):
+            with pytest.raises(ValueError, match="read-only"):
+                value[...] = value[0]
