@@ -114,7 +114,8 @@ class NeighbourPropagation:
         """Log-likelihoods on a grid that is fine enough for sweeps."""
         observations = self.observations
         widest = observations.noise.concentration(observations.rho) * float(observations.groups.total.max())
-        count = int(np.clip(2 ** np.ceil(np.log2(48.0 + 10.0 * np.sqrt(widest))), 64, 1024))
+        # Cavities of neighbours that agree add some tens to the curvature; the steps that follow choose their own grid.
+        count = int(np.clip(16 * np.ceil((20.0 + 7.5 * np.sqrt(widest + 20.0)) / 16.0), 64, 1024))
         nodes = np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count), dtype=np.float64)
         values = observations.noise.likelihood(observations.rho, observations.groups, nodes)[0]
         return values, np.stack([np.cos(nodes), np.sin(nodes)]), observations.pull
@@ -273,20 +274,24 @@ def _gmres(product: Callable[[FloatArray], FloatArray], right: FloatArray, toler
 
 
 class NeighbourScore(NamedTuple):
-    """Leave-one-out log densities (N,), their gradient in the noise's coefficients, and that in the cavities (N, 5)."""
+    """Leave-one-out log densities (N,), and their slopes (N, 5) in the cavities."""
 
     parts: FloatArray
-    noise_gradient: FloatArray
-    cavity_gradient: FloatArray
+    slopes: FloatArray
 
 
 def leave_one_out(problem: NeighbourPropagation, state: NeighbourState) -> NeighbourScore:
-    """The leave-one-out log densities of all inputs, with what their gradient needs."""
+    """The leave-one-out log densities of all inputs."""
     alone = problem.observations.cavities(state.cavity)
-    adjoint, pulled = Linearisation(state).pull(state.tilted.mean - alone.mean, 1e-7)
+    return NeighbourScore(state.tilted.log_normalizer - alone.log_normalizer, state.tilted.mean - alone.mean)
+
+
+def score_gradient(hood: Neighbourhood, kernel: Any, state: NeighbourState, score: NeighbourScore) -> FloatArray:
+    """The gradient of the sum of leave-one-out log densities in (θ, ρ)."""
+    adjoint, pulled = Linearisation(state).pull(score.slopes, 1e-7)
     own = each(np.swapaxes(state.own_inverse, 1, 2), adjoint)
     noise = state.tilted.noise_mean.sum(axis=0) + np.einsum("np,npq->q", own, state.tilted.noise_cross)
-    return NeighbourScore(state.tilted.log_normalizer - alone.log_normalizer, noise, pulled)
+    return np.concatenate([kernel_gradient(hood, kernel, state, pulled), noise])
 
 
 def kernel_gradient(hood: Neighbourhood, kernel: Any, state: NeighbourState, pulled: FloatArray) -> FloatArray:

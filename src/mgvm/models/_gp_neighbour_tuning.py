@@ -12,10 +12,11 @@ from scipy.spatial import cKDTree
 from mgvm._validation import FloatArray
 from mgvm.models._gp_neighbour_propagation import (
     NeighbourPropagation,
+    NeighbourScore,
     NeighbourState,
-    kernel_gradient,
     leave_one_out,
     predicted,
+    score_gradient,
 )
 from mgvm.models._gp_neighbours import Neighbourhood, embedding
 from mgvm.models._gp_noise import Groups, Noise
@@ -24,7 +25,7 @@ from mgvm.models._gp_tilted import Observations
 from mgvm.models._short_steps import minimise
 
 _PRIOR_SPREAD = 1.5  # standard deviation of the weak prior on every logarithm
-_ROUGH, _FINE = 1e-3, 1e-5  # mismatch of expectation propagation while searching, and at the end
+_ROUGH, _FINE = 1e-3, 1e-4  # mismatch of expectation propagation while searching, and at the end
 _PATCHES, _PATCH = 10, 400  # parts of the inputs, each of points that lie together, on which a search begins
 _QUERIES = 20_000  # points predicted at once
 
@@ -103,22 +104,26 @@ class NeighbourTuning:
             self._hood = Neighbourhood.of(prior.kernels[0], self.inputs, self._count)
         return self._hood
 
-    def solve(self, vector: FloatArray, tolerance: float) -> tuple[NeighbourTuned, FloatArray]:
-        """The sites at given hyper-parameters, and the gradient of the objective."""
+    def tuned(self, vector: FloatArray, tolerance: float) -> tuple[NeighbourTuned, NeighbourScore]:
+        """The sites and leave-one-out densities at given hyper-parameters."""
         prior, rho = self._split(vector)
-        kernel, hood = prior.kernels[0], self._neighbours(prior)
+        hood = self._neighbours(prior)
         observations = Observations(self.groups, self.noise, rho, self.spread)
         order = np.concatenate([block.targets for block in hood.blocks]).astype(np.int64)
         used = np.ones(hood.neighbours.shape)
-        problem = NeighbourPropagation(hood.neighbours, hood.weights(kernel), observations, order, used)
+        problem = NeighbourPropagation(hood.neighbours, hood.weights(prior.kernels[0]), observations, order, used)
         state, converged = problem.run(self._sites, tolerance)
         self._sites = state.sites if converged else None
         score = leave_one_out(problem, state)
-        gradient = np.concatenate([kernel_gradient(hood, kernel, state, score.cavity_gradient), score.noise_gradient])
         away = (vector - self.start) / _PRIOR_SPREAD
         objective = float(score.parts.sum()) - 0.5 * float(away @ away)
-        found = NeighbourTuned(prior, rho, state, hood, score.parts, objective, converged)
-        return found, gradient - away / _PRIOR_SPREAD
+        return NeighbourTuned(prior, rho, state, hood, score.parts, objective, converged), score
+
+    def solve(self, vector: FloatArray, tolerance: float) -> tuple[NeighbourTuned, FloatArray]:
+        """The same, and the gradient of the objective."""
+        found, score = self.tuned(vector, tolerance)
+        gradient = score_gradient(found.hood, found.prior.kernels[0], found.state, score)
+        return found, gradient - (vector - self.start) / _PRIOR_SPREAD**2
 
     def search(self, starts: list[FloatArray], max_iterations: int = 60) -> NeighbourTuned:
         """The best of several searches; an interruption keeps the best so far."""
@@ -159,7 +164,7 @@ class NeighbourTuning:
         """The sites at given hyper-parameters, to full accuracy, with neighbours under their kernel."""
         if self._hood is not None and not self._hood.still_valid(self._split(vector)[0].kernels[0], 1.05):
             self._hood = self._sites = None
-        return self.solve(vector, _FINE)[0]
+        return self.tuned(vector, _FINE)[0]
 
     def _negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
         found, gradient = self.solve(vector, _ROUGH)

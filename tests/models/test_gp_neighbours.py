@@ -1,0 +1,192 @@
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, Matern, WhiteKernel
+
+from mgvm._numerics.neighbour_propagation import cavity_response, krige, site_pull
+from mgvm.models._gp_neighbour_propagation import kriged
+from mgvm.models._gp_neighbour_tuning import NeighbourTuning
+from mgvm.models._gp_neighbours import Neighbourhood, embedding
+from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.models._gp_predict import Posterior, directions
+from mgvm.models._gp_prior import NUGGET, Prior
+from mgvm.models._gp_tuning import Tuning
+
+KERNEL = ConstantKernel(0.5) * Matern(0.3, nu=0.5) + WhiteKernel(0.01)
+
+
+def field(size, dimension, seed=0, kernel=None):
+    """Inputs, and directions of a smooth field with noise."""
+    rng = np.random.default_rng(seed)
+    X = rng.uniform(0.0, 1.0, (size, dimension))
+    turn = 3.0 * np.sin(4.0 * X[:, 0]) + X[:, -1]
+    return X, Groups(turn + rng.vonmises(0.0, 8.0, size), np.ones(size), np.arange(size))
+
+
+def naive_cavity(kernel, X, sites, n, near):
+    """Kriging in the plane with all matrices written out."""
+    points = np.concatenate([[n], near])
+    nugget = NUGGET * kernel.diag(X).mean()
+    prior = np.kron(kernel(X[points]) + nugget * np.eye(points.size), np.eye(2))
+    precision, linear = np.linalg.inv(prior), np.zeros(2 * points.size)
+    for place, j in enumerate(near, start=1):
+        rows = slice(2 * place, 2 * place + 2)
+        precision[rows, rows] -= [[2 * sites[j, 2], sites[j, 3]], [sites[j, 3], 2 * sites[j, 4]]]
+        linear[rows] = sites[j, :2]
+    covariance = np.linalg.inv(precision)
+    return (covariance @ linear)[:2], covariance[:2, :2]
+
+
+def some_sites(size, seed=0):
+    rng = np.random.default_rng(seed)
+    return np.array([1.0, 0.5, -1.0, 0.2, -0.7]) + 0.2 * rng.normal(size=(size, 5))
+
+
+@pytest.mark.parametrize("kernel", [KERNEL, KERNEL + DotProduct(0.1) * ConstantKernel(0.1)])
+@pytest.mark.parametrize("count", [1, 5])
+def test_kriging_from_sites(kernel, count):
+    X, _ = field(150, 2)
+    hood = Neighbourhood.of(kernel, X, count)
+    sites = some_sites(150)
+    moments, _, _, pivots = krige(sites, (hood.neighbours, np.ones((150, count))), tuple(hood.weights(kernel)[:3]))
+    assert (pivots > 0.0).all()
+    for n in (0, 71, 149):
+        mean, covariance = naive_cavity(kernel, X, sites, n, hood.neighbours[n])
+        np.testing.assert_allclose(moments[n], [*mean, covariance[0, 0], covariance[0, 1], covariance[1, 1]], atol=1e-9)
+
+
+def test_an_improper_neighbourhood_is_noticed():
+    X, _ = field(30, 1)
+    hood, sites = Neighbourhood.of(KERNEL, X, 4), some_sites(30)
+    sites[7, 2:] = [50.0, 0.0, 50.0]
+    found = kriged(sites, (hood.neighbours, np.ones((30, 4))), hood.weights(KERNEL))
+    np.testing.assert_array_equal(found.sound, ~(hood.neighbours == 7).any(axis=1))
+
+
+def test_the_response_of_cavities_and_its_transpose():
+    X, _ = field(80, 2)
+    hood, sites, rng = Neighbourhood.of(KERNEL, X, 6), some_sites(80), np.random.default_rng(1)
+    used = (rng.uniform(size=(80, 6)) < 0.9).astype(float)
+    weights = hood.weights(KERNEL)
+    found = kriged(sites, (hood.neighbours, used), weights)
+    change, pull = rng.normal(size=(80, 5)), rng.normal(size=(80, 5))
+    response = cavity_response(found.cavity, found.places, change)
+    step = 1e-6
+    ends = [kriged(sites + sign * step * change, (hood.neighbours, used), weights).cavity for sign in (1.0, -1.0)]
+    np.testing.assert_allclose(response, (ends[0] - ends[1]) / (2 * step), atol=1e-6)
+    back = site_pull(found.cavity, found.places, pull, 80)
+    assert (response * pull).sum() == pytest.approx((change * back).sum(), rel=1e-12)
+
+
+def test_neighbours():
+    X, _ = field(300, 2)
+    kernel = Matern([0.1, 1.0], nu=1.5)
+    hood = Neighbourhood.of(kernel, X, 7)
+    places = X / [0.1, 1.0]
+    distances = np.linalg.norm(places[:, None] - places[None], axis=2)
+    np.fill_diagonal(distances, np.inf)
+    np.testing.assert_array_equal(np.sort(hood.neighbours), np.sort(np.argsort(distances, axis=1)[:, :7]))
+    assert sorted(np.concatenate([block.targets for block in hood.blocks])) == list(range(300))
+    assert hood.still_valid(Matern([0.2, 2.0], nu=1.5))
+    assert not hood.still_valid(Matern([0.2, 1.0], nu=1.5))
+    assert Neighbourhood.of(kernel, X[:3], 7).neighbours.shape == (3, 2)
+
+
+def test_the_embedding_of_a_periodic_kernel_has_its_distances():
+    kernel = ConstantKernel(2.0) * ExpSineSquared(0.8, 24.0)
+    hours = np.array([[0.0], [1.0], [23.5], [48.0], [60.0]])
+    places = embedding(kernel, hours)
+    squares = ((places[:, None] - places[None]) ** 2).sum(axis=2)
+    np.testing.assert_allclose(2.0 * np.exp(-0.5 * squares), kernel(hours), atol=1e-12)
+    assert set(Neighbourhood.of(kernel, hours, 1).neighbours[[0, 3], 0]) == {0, 3}
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0, np.inf])
+def test_with_all_inputs_as_neighbours_it_is_dense_propagation(spread):
+    X, groups = field(40, 2)
+    dense = Tuning(X, groups, Prior((KERNEL,)), GvMNoise(2, symmetric=False), spread)
+    near = NeighbourTuning(X, groups, Prior((KERNEL,)), GvMNoise(2, symmetric=False), spread, 39)
+    vector = dense.start + 0.1
+    one, slope_one = dense.solve(vector, 1e-9)
+    two, slope_two = near.solve(vector, 1e-9)
+    assert one.converged
+    assert two.converged
+    np.testing.assert_allclose(two.state.cavity, one.state.cavity, atol=1e-6)
+    np.testing.assert_allclose(two.loo, one.score.parts, atol=1e-7)
+    np.testing.assert_allclose(slope_two, slope_one, atol=1e-5)
+    queries = np.random.default_rng(1).uniform(0.0, 1.0, (9, 2))
+    for a, b in zip(Posterior.of(one.state).at(one.prior.cross(queries, X)), two.predict(queries), strict=True):
+        np.testing.assert_allclose(b, a, atol=1e-8)
+
+
+@pytest.mark.parametrize("spread", [0.0, 1.0])
+@pytest.mark.parametrize("noise", [GvMNoise(2, symmetric=False), ContaminatedNoise(GvMNoise(1))])
+def test_gradients(spread, noise):
+    X, groups = field(60, 2)
+    kernel = ConstantKernel(0.5) * Matern([0.3, 0.5], nu=1.5) + WhiteKernel(0.05)
+    near = NeighbourTuning(X, groups, Prior((kernel,)), noise, spread, 6)
+    vector = near.start + 0.1
+    found, gradient = near.solve(vector, 1e-10)
+    assert found.converged
+    step = 1e-4
+    for k, unit in enumerate(np.eye(vector.size)):
+        ends = [near.solve(vector + sign * step * unit, 1e-10)[0].objective for sign in (1.0, -1.0)]
+        assert gradient[k] == pytest.approx((ends[0] - ends[1]) / (2 * step), abs=1e-5)
+
+
+def test_more_neighbours_come_closer_to_dense_propagation():
+    X, groups = field(300, 2)
+    queries = np.random.default_rng(1).uniform(0.0, 1.0, (100, 2))
+    grid = -np.pi + 2.0 * np.pi / 256 * np.arange(256)
+    dense = Tuning(X, groups, Prior((KERNEL,)), GvMNoise(1), 1.0)
+    exact = dense.finish(dense.start)
+    moments = Posterior.of(exact.state).at(exact.prior.cross(queries, X))
+    expected = directions(*moments, 1.0)[..., None].pdf(grid)
+    variations = []
+    for count in (8, 15, 30, 60):
+        near = NeighbourTuning(X, groups, Prior((KERNEL,)), GvMNoise(1), 1.0, count)
+        got = directions(*near.finish(near.start).predict(queries), 1.0)[..., None].pdf(grid)
+        variations.append(np.pi * np.abs(got - expected).mean())
+    assert (np.diff(variations) < 0.0).all()
+    assert variations[2] < 0.03
+    assert variations[3] < 0.015
+
+
+def test_hyper_parameters_are_those_of_dense_propagation():
+    X, groups = field(200, 1)
+    prior = Prior((ConstantKernel(0.5, "fixed") * Matern(0.3, nu=0.5),))
+    dense = Tuning(X, groups, prior, GvMNoise(1), 1.0)
+    near = NeighbourTuning(X, groups, prior, GvMNoise(1), 1.0, 40)
+    expected, found = dense.search([dense.start]), near.search([near.start])
+    there = dense.finish(np.concatenate([found.prior.theta, found.rho]))
+    assert there.objective > expected.objective - 0.1
+    assert found.loo.mean() == pytest.approx(expected.score.parts.mean(), abs=2e-3)
+
+
+def test_a_search_on_many_inputs_begins_on_parts_of_them(monkeypatch):
+    monkeypatch.setattr("mgvm.models._gp_neighbour_tuning._PATCHES", 3)
+    monkeypatch.setattr("mgvm.models._gp_neighbour_tuning._PATCH", 60)
+    X, groups = field(500, 1)
+    prior = Prior((ConstantKernel(0.5, "fixed") * Matern(0.3, nu=0.5),))
+    near = NeighbourTuning(X, groups, prior, GvMNoise(1), 1.0, 8)
+    whole = NeighbourTuning(X, groups, prior, GvMNoise(1), 1.0, 8)
+    sizes = []
+    solve = NeighbourTuning.solve
+    monkeypatch.setattr(
+        NeighbourTuning, "solve", lambda self, *rest: (sizes.append(len(self.inputs)), solve(self, *rest))[1]
+    )
+    found = near.search([near.start])
+    assert min(sizes) <= 180
+    assert sizes[-1] == 500
+    whole._descend(whole.start, 60)
+    assert found.objective == pytest.approx(whole.best.objective, abs=0.5)
+
+
+def test_what_it_does_not_do_is_said():
+    X, groups = field(20, 1)
+    with pytest.raises(ValueError, match="shared by both coordinates"):
+        NeighbourTuning(X, groups, Prior((KERNEL, KERNEL), "separate"), GvMNoise(1), 1.0)
+    copies = np.repeat(X[:4], 5, axis=0)
+    with pytest.raises(ValueError, match="not positive definite"):
+        Neighbourhood.of(RBF(), copies, 3).weights(ConstantKernel(-1.0) * RBF())
