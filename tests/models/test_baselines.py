@@ -41,9 +41,9 @@ FIXED = {
 }
 LEARNT = [
     ProjectedGPRegressor(n_starts=1),
-    ProjectedGPRegressor(n_starts=1, selection="loo", pair="separate"),
-    WrappedGPRegressor(n_starts=1),
-    GvMRegressor("auto"),
+    ProjectedGPRegressor(KERNEL, n_starts=1, selection="loo", angle_multiple=2),
+    WrappedGPRegressor(KERNEL, n_starts=1),
+    GvMRegressor(2),
     NeighborsCircularRegressor(5),
     KernelCircularRegressor(0.5),
 ]
