@@ -70,9 +70,13 @@ def design(rows: Rows, submodel: Submodel) -> Design:
     return Design(z, np.stack([z.real, z.imag]), rows.weights, submodel.order, free, sine)
 
 
+def least_rows(submodel: Submodel) -> int:
+    """Rows that one angle and one edge of it need at least."""
+    return 2 * submodel.order + 5
+
+
 def _refuse_few(rows: Rows, submodel: Submodel) -> None:
-    """One angle and one edge of it must be within reach of the rows."""
-    needed = 2 * submodel.order + 5
+    needed = least_rows(submodel)
     if rows.n_rows < needed:
         raise ValueError(
             f"data hold {rows.n_rows} rows; an angle with one edge has {needed - 1} numbers, so at least {needed} rows "

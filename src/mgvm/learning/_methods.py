@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import warnings
 from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
 
 from mgvm.inference._progress import Progress
+from mgvm.learning._edge_design import least_rows
 from mgvm.learning._rows import Rows
 from mgvm.learning._standard_errors import score_matching_errors
 from mgvm.learning.likelihood_fit import likelihood
@@ -79,6 +81,14 @@ class Selection:
 def selection(sample: Rows, model: Submodel, plan: Plan) -> Selection:
     """The edges that penalised score matching selects."""
     mask = np.zeros((model.dimension, model.dimension), dtype=bool)
+    if sample.n_rows < least_rows(model):
+        warnings.warn(
+            f"{sample.n_rows} rows are too few to select edges by, {least_rows(model)} are needed at least: the angles "
+            "are fitted as if they were independent. Give more rows",
+            UserWarning,
+            stacklevel=4,
+        )
+        return Selection(mask, np.inf)
     try:
         fit = score_matching(
             sample.x,

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.inference._law import Natural
+from mgvm.inference._law import Natural, concentrations
 from mgvm.inference._progress import Progress, reporter
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning import _degenerate
@@ -20,6 +20,8 @@ from mgvm.learning._rows import Rows, rows
 from mgvm.learning._start import choice_of, first_guess, padded
 from mgvm.learning.result import TorusFit
 from mgvm.learning.submodel import Submodel
+
+_SUSPICIOUS = 1e3  # concentration of an angle given the others at which columns may determine each other
 
 
 def pseudo_likelihood(
@@ -122,13 +124,18 @@ def _standard_errors(sample: Rows, model: Submodel, found: Climb) -> FloatArray:
 
 
 def _warn(found: Climb, sample: Rows, max_iterations: int) -> None:
-    if len(found.runaway):
-        whose, value = max(found.runaway, key=lambda pair: pair[1])
-        cause = _degenerate.description(sample.x, sample.weights) or _degenerate.narrowness(sample, int(whose))
+    strength = concentrations(found.law)
+    ran_away = len(found.runaway) > 0
+    cause = ""
+    if ran_away or (strength.max() > _SUSPICIOUS and not found.converged):
+        cause = _degenerate.description(sample.x, sample.weights)
+    if ran_away or cause:
+        whose = int(np.argmax(strength))
         warnings.warn(
-            f"pseudo_likelihood has no finite maximum here: the concentration of angle {int(whose)} given the others "
-            f"reached {value:.2g} and was stopped (at most {LARGEST:.0e}), because {cause}. Leave out such columns, or "
-            "couple fewer angles (submodel, or a penalty in fit_torus)",
+            f"pseudo_likelihood has no finite maximum here: the concentration of angle {whose} given the others "
+            f"reached {strength[whose]:.2g} and was stopped (at most {LARGEST:.0e}), because "
+            f"{cause or _degenerate.narrowness(sample, whose)}. Leave out such columns, or couple fewer angles "
+            "(submodel, or a penalty in fit_torus)",
             ConvergenceWarning,
             stacklevel=3,
         )
