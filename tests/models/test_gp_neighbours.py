@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, Matern, WhiteKernel
 
-from mgvm._numerics.neighbour_propagation import cavity_response, krige, site_pull
+from mgvm._numerics.neighbour_propagation import krige
+from mgvm._numerics.neighbour_response import cavity_response, site_pull
 from mgvm.models._gp_neighbour_propagation import kriged
 from mgvm.models._gp_neighbour_tuning import NeighbourTuning
 from mgvm.models._gp_neighbours import Neighbourhood, embedding

@@ -2,13 +2,7 @@
 
 Sites s (N, 5) are shared by all. With c(s) the natural parameters of the cavities and G(c) those of the Gaussian with
 the moments of the tilted law, less c, the fixed point is s = G(c(s)). Newton's step solves (1 - G' c') ds = G(c(s)) - s
-by GMRES: products with c' cost a fraction of what the tilted laws cost. The leave-one-out densities
-L = Σ_n [log ∫ cavity_n · radial · likelihood_n - log ∫ cavity_n · radial] then have the gradient
-
-    dL = (g + G'ᵀλ)·dc + (E_tilted[f] + λᵀ J⁻¹ Cov_tilted[T, f]) dρ,   λ = c'ᵀ(g + G'ᵀλ),   G' = J⁻¹ Cov_tilted[T] - 1,
-
-g = dL/dc, f = d log-likelihood/dρ, J = Cov[T] of the matched Gaussian, dc what the kernel's change makes of the
-cavities.
+by GMRES: products with c' cost a fraction of what the tilted laws cost.
 """
 
 from __future__ import annotations
@@ -16,25 +10,17 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 
-from mgvm._numerics.neighbour_propagation import (
-    Places,
-    Tables,
-    cavity_response,
-    covariance_pull,
-    krige,
-    site_pull,
-    sweep,
-)
+from mgvm._numerics.neighbour_propagation import Tables, krige, sweep
+from mgvm._numerics.neighbour_response import Places, cavity_response, site_pull
 from mgvm._validation import FloatArray
 from mgvm.models._gp_dense import each
-from mgvm.models._gp_neighbours import Neighbourhood, Weights
+from mgvm.models._gp_neighbours import Weights
 from mgvm.models._gp_plane import covariance_of, from_moments
-from mgvm.models._gp_prior import NUGGET
 from mgvm.models._gp_tilted import Observations, Tilted
 
 _FLOOR = 1e-10  # of the variance along the radius, which vanishes on the circle
@@ -271,45 +257,6 @@ def _gmres(product: Callable[[FloatArray], FloatArray], right: FloatArray, toler
     operator = LinearOperator((right.size, right.size), matvec=lambda v: product(v.reshape(right.shape)).ravel())
     found, _ = gmres(operator, right.ravel(), rtol=tolerance, restart=30, maxiter=4)
     return np.asarray(found).reshape(right.shape)
-
-
-class NeighbourScore(NamedTuple):
-    """Leave-one-out log densities (N,), and their slopes (N, 5) in the cavities."""
-
-    parts: FloatArray
-    slopes: FloatArray
-
-
-def leave_one_out(problem: NeighbourPropagation, state: NeighbourState) -> NeighbourScore:
-    """The leave-one-out log densities of all inputs."""
-    alone = problem.observations.cavities(state.cavity)
-    return NeighbourScore(state.tilted.log_normalizer - alone.log_normalizer, state.tilted.mean - alone.mean)
-
-
-def score_gradient(hood: Neighbourhood, kernel: Any, state: NeighbourState, score: NeighbourScore) -> FloatArray:
-    """The gradient of the sum of leave-one-out log densities in (θ, ρ)."""
-    adjoint, pulled = Linearisation(state).pull(score.slopes, 1e-7)
-    own = each(np.swapaxes(state.own_inverse, 1, 2), adjoint)
-    noise = state.tilted.noise_mean.sum(axis=0) + np.einsum("np,npq->q", own, state.tilted.noise_cross)
-    return np.concatenate([kernel_gradient(hood, kernel, state, pulled), noise])
-
-
-def kernel_gradient(hood: Neighbourhood, kernel: Any, state: NeighbourState, pulled: FloatArray) -> FloatArray:
-    """The gradient in the kernel's logarithms θ of a function whose gradient in the cavities is `pulled`."""
-    neighbours, used, shared, local = state.places
-    out, diagonal, trace = np.zeros(kernel.n_dims), np.zeros(kernel.n_dims), 0.0
-    for block in hood.blocks:
-        part = block.targets
-        places = (neighbours[part], used[part], shared[part], local[part])
-        count = block.points.size
-        gradient = covariance_pull(state.sites, state.cavity[part], places, pulled[part], block.members, count)
-        slopes = kernel(hood.inputs[block.points], eval_gradient=True)[1]
-        out += np.tensordot(gradient, slopes, axes=2)
-        trace += float(np.trace(gradient))
-        own = block.members[:, 0]
-        diagonal += slopes[own, own].sum(axis=0)
-    # The nugget follows the mean variance of the inputs.
-    return np.asarray(out + NUGGET * trace * diagonal / len(hood.inputs))
 
 
 def _square(one: FloatArray, cross: FloatArray, two: FloatArray) -> FloatArray:

@@ -10,14 +10,8 @@ import numpy as np
 from scipy.spatial import cKDTree
 
 from mgvm._validation import FloatArray
-from mgvm.models._gp_neighbour_propagation import (
-    NeighbourPropagation,
-    NeighbourScore,
-    NeighbourState,
-    leave_one_out,
-    predicted,
-    score_gradient,
-)
+from mgvm.models._gp_neighbour_gradient import NeighbourScore, leave_one_out, score_gradient
+from mgvm.models._gp_neighbour_propagation import NeighbourPropagation, NeighbourState, predicted
 from mgvm.models._gp_neighbours import Neighbourhood, embedding
 from mgvm.models._gp_noise import Groups, Noise
 from mgvm.models._gp_prior import Prior
