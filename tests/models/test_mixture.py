@@ -326,3 +326,23 @@ def test_bad_input_is_named():
         mixture.conditional({0: 0.1, -2: 0.1})
     with pytest.raises(ValueError, match="method must be one of"):
         mixture.impute(x, method="median")
+
+
+def test_pseudo_count_reaches_wrapped_normals():
+    x = np.random.default_rng(0).multivariate_normal([0.0, 0.0], [[0.1, 0.09], [0.09, 0.1]], 40)
+    free, default, stiff = (
+        TorusMixture(component="wrapped_normal", pseudo_count=count).fit(x) for count in (0.0, 30.0, 300.0)
+    )
+    assert (free.family_.pseudo_count, default.family_.pseudo_count) == (0.0, 10.0)
+    correlations = [abs(m.components_.cov[0, 0, 1]) / m.components_.cov[0, 0, 0] for m in (free, default, stiff)]
+    assert correlations[0] > correlations[1] > correlations[2]
+    np.testing.assert_allclose(free.components_.cov[0], np.cov(x.T, bias=True), rtol=1e-3)
+
+
+@pytest.mark.parametrize("component", ["mgvm", "von_mises"])
+def test_more_components_than_distinct_rows(component):
+    """Components that are split and come to nothing, again and again, do not keep the fit going."""
+    x = np.repeat([[1.0], [1.4], [-2.0], [-1.7]], 20, axis=0)
+    mixture = TorusMixture(7, component=component, random_state=0).fit(x)
+    assert 1 <= mixture.n_components_ <= 7
+    assert np.isfinite(mixture.score_samples(x)).all()

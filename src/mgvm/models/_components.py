@@ -13,6 +13,8 @@ FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrap
 _MGVM_UP_TO = 2  # of three angles too, but directed components score better there and are many times faster
 _EVEN_ROWS = 0.01  # rows spread evenly over the torus that tell an mGvM component as much as one pseudo-row
 
+_WRAPPED_ROWS = 1.0 / 3.0  # rows that tell a wrapped normal component as much: it has fewer numbers to hold
+
 
 def family_of(settings: Any, dimension: int) -> Family:
     """The family that `settings` (a TorusMixture) asks for."""
@@ -26,7 +28,7 @@ def family_of(settings: Any, dimension: int) -> Family:
     if word == "wrapped_normal":
         from mgvm.models._family_wrapped import WrappedFamily
 
-        return WrappedFamily()
+        return WrappedFamily(pseudo_count=_WRAPPED_ROWS * float(settings.pseudo_count))
     return DirectedFamily(
         order=_angle_order(settings.angle_order, dimension),
         coupled=word != "von_mises",

@@ -131,7 +131,7 @@ def grown(
     steps: int,
     factor: float = 1.5,
 ) -> Mixture:
-    """Splits and short EM runs until there are `size` components, or none has rows enough to be split."""
+    """Splits and short EM runs until there are `size` components, or splits add none that lives."""
     while mixture.size < size:
         before = mixture.size
         more = min(size - before, max(1, math.ceil((factor - 1.0) * before)))
@@ -140,4 +140,6 @@ def grown(
             break
         mixture = _em.run(family, mixture, x, weights, max_iter=steps, tol=1e-4).mixture
         mixture = _em.settle(family, mixture, x, weights)
+        if mixture.size <= before:
+            break  # EM let the new components die, as among equal rows, and would do so again
     return mixture

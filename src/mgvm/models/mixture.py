@@ -46,7 +46,8 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     pseudo_count : float, default 30
         Directed components shrink their couplings and second harmonics towards zero as so many rows would, in the
         metric of their own Fisher information. Those of "mgvm" see a hundredth as many rows spread evenly over the
-        torus. 0 for none.
+        torus; wrapped normals a third as many with the variances of all components together and no correlation.
+        0 for none.
     n_average : int, default 1
         Independent fits whose densities are averaged: again a mixture, of so many times as many components. The
         average scores better than the fits do on average (Jensen), and much better where there are few rows for
