@@ -8,8 +8,11 @@ from functools import partial
 import pytest
 
 from mgvm import cli
-from mgvm.experiments import _experiment, _output, figure1, gibbs_versus_mean_field, reproduce
+from mgvm.experiments import _experiment, _output, figure1, gibbs_versus_mean_field, reproduce, table1
 from mgvm.experiments._experiment import Experiment
+from mgvm.experiments._table1_models import Model
+from mgvm.experiments._table1_tasks import tasks
+from mgvm.models import GvMRegressor, NeighborsCircularRegressor
 
 FIGURE1 = ("figure1.png", "figure1.csv", "figure1_spreads.csv")
 RACE = (
@@ -17,6 +20,8 @@ RACE = (
     "gibbs_versus_mean_field.csv",
     "gibbs_versus_mean_field_crossings.csv",
 )
+TABLE1 = ("table1_toy.png", "table1_tides.png", "table1.csv")
+ALL = FIGURE1 + RACE + TABLE1
 
 
 class Drawing:
@@ -28,7 +33,7 @@ class Drawing:
         Figure(figsize=(1, 1), dpi=20).savefig(file, format=format, metadata=metadata)
 
 
-def stub(figure, *tables):
+def stub(figure, *tables, more=()):
     return Experiment(
         figure,
         tables,
@@ -36,13 +41,23 @@ def stub(figure, *tables):
         lambda result: Drawing(),
         lambda result: f"text of {figure}",
         lambda result: [("nothing", ("a", "b"), [(1, 2)]) for _ in tables],
+        dict(more),
     )
 
 
 @pytest.fixture
 def quick(monkeypatch):
-    made = {"figure1": lambda: stub(*FIGURE1), "gibbs-vs-vi": lambda: stub(*RACE)}
+    made = {
+        "figure1": lambda: stub(*FIGURE1),
+        "gibbs-vs-vi": lambda: stub(*RACE),
+        "table1": lambda: stub(TABLE1[0], TABLE1[2], more={TABLE1[1]: lambda result: Drawing()}),
+    }
     monkeypatch.setattr(reproduce, "EXPERIMENTS", made)
+
+
+def small_tasks(full):
+    models = [Model("soft circle", NeighborsCircularRegressor()), Model("no input", GvMRegressor())]
+    return [task._replace(models=models) for task in tasks(full) if task.name in ("Toy", "Tides")]
 
 
 @pytest.fixture
@@ -51,6 +66,7 @@ def small(monkeypatch):
     monkeypatch.setattr(figure1, "_STARTS", 2)
     less = partial(gibbs_versus_mean_field.compute, couplings=(1.0,), repeats=1, most_draws=64)
     monkeypatch.setattr(gibbs_versus_mean_field, "compute", less)
+    monkeypatch.setattr(table1, "tasks", small_tasks)
 
 
 def rows(path):
@@ -62,8 +78,8 @@ def rows(path):
 def test_all_experiments_end_to_end(small, tmp_path, capsys):
     assert cli.main(["reproduce", "all", "--out", str(tmp_path / "new")]) == 0
     out = capsys.readouterr().out
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(FIGURE1 + RACE)
-    for name in FIGURE1 + RACE:
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(ALL)
+    for name in ALL:
         assert f"wrote {tmp_path / 'new' / name}\n" in out
         if name.endswith(".png"):
             assert (tmp_path / "new" / name).read_bytes().startswith(b"\x89PNG")
@@ -81,6 +97,10 @@ def test_all_experiments_end_to_end(small, tmp_path, capsys):
         "Gibbs, Rao–Blackwell",
     }
     assert all(float(row["kl"]) > 0 and float(row["seconds"]) > 0 for row in points)
+    scored = rows(tmp_path / "new" / "table1.csv")
+    assert {(row["task"], row["model"]) for row in scored} == {
+        (task, model) for task in ("Toy", "Tides") for model in ("soft circle", "no input")
+    }
     # Sixty-four draws are not enough for a histogram.
     assert "never" in out
 
@@ -88,10 +108,10 @@ def test_all_experiments_end_to_end(small, tmp_path, capsys):
 def test_names_on_the_command_line_are_those_of_the_experiments():
     assert tuple(reproduce.EXPERIMENTS) == cli._EXPERIMENTS
     files = [name for make in reproduce.EXPERIMENTS.values() for name in make().files]
-    assert files == [*FIGURE1, *RACE]
+    assert files == [*ALL]
 
 
-@pytest.mark.parametrize(("name", "files"), [("figure1", FIGURE1), ("gibbs-vs-vi", RACE), ("all", FIGURE1 + RACE)])
+@pytest.mark.parametrize(("name", "files"), [("figure1", FIGURE1), ("table1", TABLE1), ("all", ALL)])
 def test_each_writes_its_own_files_and_replaces_them(quick, tmp_path, capsys, name, files):
     for _ in range(2):
         assert cli.main(["reproduce", name, "--out", str(tmp_path)]) == 0
@@ -99,7 +119,7 @@ def test_each_writes_its_own_files_and_replaces_them(quick, tmp_path, capsys, na
     assert "in place of" not in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", [FIGURE1[0], RACE[1]])
+@pytest.mark.parametrize("name", [FIGURE1[0], RACE[1], TABLE1[1]])
 @pytest.mark.parametrize("content", [b"", b"# mgvm demo, another command's", b"\x89PNG\r\n\x1a\n of someone else"])
 def test_foreign_files_are_left_alone(quick, tmp_path, capsys, name, content):
     (tmp_path / name).write_bytes(content)
@@ -111,6 +131,12 @@ def test_foreign_files_are_left_alone(quick, tmp_path, capsys, name, content):
     assert "--force" in message
     assert (tmp_path / name).read_bytes() == content
     assert [path.name for path in tmp_path.iterdir()] == [name]
+
+
+def test_the_full_table_is_asked_for(quick, monkeypatch, tmp_path, capsys):
+    monkeypatch.setattr(reproduce, "FULL", {"table1": lambda: stub("larger.png")})
+    assert cli.main(["reproduce", "all", "--full", "--out", str(tmp_path)]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FIGURE1, *RACE, "larger.png"])
 
 
 def test_refusal_comes_before_the_work(monkeypatch, tmp_path):

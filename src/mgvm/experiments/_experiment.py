@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from typing import Any, BinaryIO
@@ -31,11 +31,12 @@ class Experiment:
     draw: Callable[[Any], Any]
     text: Callable[[Any], str]
     rows: Callable[[Any], Sequence[Table]]
+    more_figures: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
 
     @property
     def files(self) -> tuple[str, ...]:
         """Names of all files."""
-        return (self.figure, *self.tables)
+        return (self.figure, *self.more_figures, *self.tables)
 
 
 @dataclass(frozen=True)
@@ -64,7 +65,8 @@ def run(
         result = experiment.compute(lambda step, name=name: report(f"{name}: {step}"))  # type: ignore[misc]
         report(f"{name}: drawing the figure")
         texts.append(experiment.text(result))
-        writers[experiment.figure] = partial(_save, experiment.draw(result), mark)
+        for file, draw in ((experiment.figure, experiment.draw), *experiment.more_figures.items()):
+            writers[file] = partial(_save, draw(result), mark)
         for file, table in zip(experiment.tables, experiment.rows(result), strict=True):
             writers[file] = partial(_write, as_csv(table, mark))
     replaced = _output.check(folder, files, force=force, mark=mark)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -51,10 +52,27 @@ def _gibbs_versus_mean_field() -> Experiment:
     )
 
 
+def _table1(full: bool = False) -> Experiment:
+    from mgvm.experiments import _table1_figures, _table1_text, table1
+
+    return Experiment(
+        "table1_toy.png",
+        ("table1.csv",),
+        lambda report: table1.compute(full, report=report),
+        _table1_figures.draw_toy,
+        _table1_text.table1,
+        lambda result: [("scores of regressions on held-out angles", *_columns(result.scores))],
+        {"table1_tides.png": _table1_figures.draw_tides},
+    )
+
+
 EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "figure1": _figure1,
     "gibbs-vs-vi": _gibbs_versus_mean_field,
+    "table1": _table1,
 }
+# Those that have more to do than their quick default.
+FULL: dict[str, Callable[[], Experiment]] = {"table1": partial(_table1, full=True)}
 
 
 def _columns(records: Sequence[Any]) -> tuple[Sequence[str], list[Sequence[Any]]]:
@@ -64,7 +82,10 @@ def _columns(records: Sequence[Any]) -> tuple[Sequence[str], list[Sequence[Any]]
     return names, [[f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows]
 
 
-def run(names: Sequence[str], folder: Path, *, force: bool = False, report: Report = silent) -> Outcome:
+def run(
+    names: Sequence[str], folder: Path, *, force: bool = False, full: bool = False, report: Report = silent
+) -> Outcome:
     """Do the named experiments and write their figures and tables into `folder`; see `_experiment.run`."""
-    experiments = {name: EXPERIMENTS[name]() for name in names}
+    makers = EXPERIMENTS | FULL if full else EXPERIMENTS
+    experiments = {name: makers[name]() for name in names}
     return _experiment.run(experiments, folder, mark=REPRODUCE_MARK, force=force, report=report)

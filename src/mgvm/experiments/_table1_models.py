@@ -1,0 +1,76 @@
+"""The models of Table 1 by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from mgvm import CircularGPRegressor, CircularStackingRegressor
+from mgvm.models.baselines import (
+    GvMRegressor,
+    KernelCircularRegressor,
+    NeighborsCircularRegressor,
+    ProjectedGPRegressor,
+    WrappedGPRegressor,
+)
+
+SOFT, HARD = "soft circle", "mGvM, hard circle"
+_RADII = {"soft": SOFT, "free": "free radius", "hard": HARD}
+
+
+class Model(NamedTuple):
+    """A regressor to be fitted; `joint` asks it for all queries at once, the paper's way."""
+
+    name: str
+    estimator: Any
+    joint: bool = False
+
+
+def circular(radii: Sequence[str] = ("soft", "free", "hard"), label: str = "", **options: Any) -> list[Model]:
+    """Ours, by radius."""
+    return [
+        Model(_RADII[radius] + label, CircularGPRegressor(radius=radius, random_state=0, **options)) for radius in radii
+    ]
+
+
+def engines(*, joint: bool = False, **options: Any) -> list[Model]:
+    """The hard circle by other engines than expectation propagation, at the best hyper-parameters alone."""
+    plain = {"radius": "hard", "average": False, "random_state": 0, **options}
+    models = [Model("mGvM, one fit", CircularGPRegressor(**plain))] if joint else []
+    models += [
+        Model("mGvM, mean field", CircularGPRegressor(inference="mean_field", **plain)),
+        Model("mGvM, Gibbs", CircularGPRegressor(inference="gibbs", **plain)),
+    ]
+    if joint:
+        models.append(Model("mGvM, joint", CircularGPRegressor(**plain), joint=True))
+        models.append(Model("mGvM, joint, mean f.", CircularGPRegressor(inference="mean_field", **plain), joint=True))
+    return models
+
+
+def stacked(*, kernel_too: bool = False, **options: Any) -> Model:
+    """A mixture of the soft circle, the projected process and no input, and of the kernel density where asked."""
+    parts = [
+        ("soft", CircularGPRegressor(random_state=0, **options)),
+        ("projected", ProjectedGPRegressor(options.get("kernel"))),
+        ("none", GvMRegressor("auto")),
+    ]
+    if kernel_too:
+        parts.append(("kernel", KernelCircularRegressor()))
+    return Model("stacked, with kernel" if kernel_too else "stacked", CircularStackingRegressor(parts))
+
+
+def baselines(*, doubled: bool = False, kernel: Any = None) -> list[Model]:
+    """All others."""
+    models = [
+        Model("2D-GP", ProjectedGPRegressor(kernel)),
+        Model("2D-GP, leave-one-out", ProjectedGPRegressor(kernel, selection="loo")),
+    ]
+    if doubled:
+        models.append(Model("2D-GP, doubled angle", ProjectedGPRegressor(kernel, angle_multiple=2)))
+    return [
+        *models,
+        Model("1D-GP, wrapped", WrappedGPRegressor(kernel)),
+        Model("no input, GvM", GvMRegressor("auto")),
+        Model("nearest neighbours", NeighborsCircularRegressor()),
+        Model("kernel density", KernelCircularRegressor()),
+    ]

@@ -1,0 +1,173 @@
+"""The data sets of Table 1 as regression tasks: splits, models, and what the paper printed."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared, Matern
+
+from mgvm import datasets
+from mgvm._validation import FloatArray
+from mgvm.experiments._table1_models import Model, baselines, circular, engines, stacked
+
+TOY, TIDES = "Toy", "Tides"
+_TOY_BLOCK = 10
+_HELD_OUT = 52
+
+
+class Split(NamedTuple):
+    """Rows to learn from and rows to be scored on, each with the number of times it counts."""
+
+    X: FloatArray
+    y: FloatArray
+    weight: FloatArray | None
+    X_test: FloatArray
+    y_test: FloatArray
+    weight_test: FloatArray
+    block: np.ndarray  # rows to be scored that are no independent evidence have one label
+
+
+class Task(NamedTuple):
+    """One part of the table."""
+
+    name: str
+    about: str
+    splits: Callable[[], Iterator[Split]]
+    models: list[Model]
+    paper: tuple[str, str, str] | None = None  # what it prints for mGvM, 1D-GP and 2D-GP
+    target: float | None = None  # log density that was reached in trials
+
+
+def tasks(full: bool = False) -> list[Task]:
+    """All of them, small to large."""
+    return [_toy(), _yeast(), _tides(), *_uber(), *_wind(full), _protein(full)]
+
+
+def _toy() -> Task:
+    def splits() -> Iterator[Split]:
+        toy = datasets.load_toy()
+        # Neighbouring points of the grid are all but the same: ten of them are one piece of evidence.
+        block = np.arange(toy.grid.size) // _TOY_BLOCK
+        yield Split(toy.x[:, None], toy.angles, None, toy.grid[:, None], toy.truth, np.ones(toy.grid.size), block)
+
+    models = [*circular(), *engines(joint=True), stacked(), *baselines()]
+    paper = ("2.02e4", "-1.62e3", "8.28e2")
+    return Task(TOY, "14 points; the function at 100 points, errors by tenths", splits, models, paper, -1.0)
+
+
+def _yeast() -> Task:
+    def splits() -> Iterator[Split]:
+        yeast = datasets.load_yeast()
+        train, test = yeast.split == "train", yeast.split == "valid"
+        genes, phase = yeast.expression, yeast.phase
+        count = int(test.sum())
+        yield Split(genes[train], phase[train], None, genes[test], phase[test], np.ones(count), np.arange(count))
+
+    models = [*circular(), *engines(joint=True), stacked(), *baselines()]
+    return Task("Yeast", "phase of 9 moments given 4,489 genes at 9", splits, models, ("1.33e2", "-1.46e2", "-1.65e1"))
+
+
+def _tides() -> Task:
+    def splits() -> Iterator[Split]:
+        tides = datasets.load_tides()
+        train, test = tides.split == "train", tides.split == "valid"
+        X, y = tides.positions, tides.angles
+        yield Split(X[train], y[train], None, X[test], y[test], np.ones(int(test.sum())), tides.port[test])
+
+    models = [
+        *circular(("soft", "free"), noise_order="auto"),
+        *circular(noise_order=2, label=", order 2"),
+        *engines(joint=True, noise_order=2),
+        stacked(noise_order="auto"),
+        stacked(kernel_too=True, noise_order="auto"),
+        *baselines(doubled=True),
+    ]
+    about = "13 tides at 25 ports given 26 others, errors by port"
+    return Task(TIDES, about, splits, models, ("1.25e4", "-6.46e4", "-8.41e1"), -1.16)
+
+
+def weekly_kernel() -> Any:
+    """What repeats every seven days, what changes slowly, and what stays."""
+    week = ExpSineSquared(1.0, 7.0, periodicity_bounds="fixed")
+    return ConstantKernel(0.5) * week + ConstantKernel(0.1) * Matern(5.0, nu=0.5) + ConstantKernel(0.1)
+
+
+def _uber() -> list[Task]:
+    def by_day() -> Iterator[Split]:
+        rides = datasets.load_uber_pickups()
+        day, angles, count = rides.day[:, None].astype(float), rides.angles, rides.count.astype(float)
+        train, test = rides.split == "train", rides.split == "valid"
+        yield Split(day[train], angles[train], count[train], day[test], angles[test], count[test], rides.day[test])
+
+    def halves() -> Iterator[Split]:
+        rides = datasets.load_uber_pickups()
+        day, angles = rides.day[:, None].astype(float), rides.angles
+        one = np.random.default_rng(0).binomial(rides.count, 0.5)
+        two = rides.count - one
+        a, b = one > 0, two > 0
+        yield Split(day[a], angles[a], one[a].astype(float), day[b], angles[b], two[b].astype(float), rides.day[b])
+
+    options: dict[str, Any] = {"noise_order": 4, "symmetric_noise": False, "kernel": weekly_kernel()}
+    models = [
+        *circular(**options),
+        stacked(**options),
+        stacked(kernel_too=True, **options),
+        *baselines(doubled=True, kernel=weekly_kernel()),
+    ]
+    return [
+        Task(
+            "Uber, by day",
+            "rides of 15 days given 15 others (paper's split), errors by day",
+            by_day,
+            models,
+            ("3.29e4", "-1.49e3", "-2.83e2"),
+        ),
+        Task("Uber, halves", "half of all rides given the other half, errors by day", halves, models, None, -1.685),
+    ]
+
+
+def _wind(full: bool) -> list[Task]:
+    def halves(test: np.ndarray) -> Split:
+        wind = datasets.load_wind_germany()
+        train = np.setdiff1d(np.arange(wind.angles.size), test)
+        X, y = wind.positions, wind.angles
+        return Split(X[train], y[train], None, X[test], y[test], np.ones(test.size), np.arange(test.size))
+
+    def published() -> Iterator[Split]:
+        # The split was published as a call of the old global generator.
+        yield halves(np.random.RandomState(18).choice(260, _HELD_OUT, replace=False))
+
+    def random() -> Iterator[Split]:
+        rng = np.random.default_rng(0)
+        for _ in range(20 if full else 3):
+            yield halves(rng.choice(260, _HELD_OUT, replace=False))
+
+    every = [*circular(), stacked(), *baselines()]
+    number = "20" if full else "3"
+    return [
+        Task("Wind, published", "52 stations given 208", published, [*every, *engines()], None, -0.30),
+        Task("Wind, random", f"the same, {number} random splits, errors over splits", random, every),
+    ]
+
+
+def _protein(full: bool) -> Task:
+    count = 1000 if full else 250
+
+    def splits() -> Iterator[Split]:
+        asp = datasets.load_protein_asp()
+        rng = np.random.default_rng(0)
+        train = asp.train[rng.choice(len(asp.train), count, replace=False)]
+        test = asp.valid[rng.choice(len(asp.valid), 1000, replace=False)]
+        yield Split(_turns(train), train[:, 2], None, _turns(test), test[:, 2], np.ones(1000), np.arange(1000))
+
+    options: dict[str, Any] = {"noise_order": 3, "n_starts": 1, "symmetric_noise": False}
+    models = [*circular(**options), stacked(**options), stacked(kernel_too=True, **options), *baselines(doubled=True)]
+    about = f"chi1 of 1,000 aspartates given phi, psi; {count:,} to learn from"
+    return Task("Protein", about, splits, models, ("1.42e5", "-3.34e5", "1.28e5"))
+
+
+def _turns(angles: FloatArray) -> FloatArray:
+    """Cosines and sines of the first two columns."""
+    return np.concatenate([np.cos(angles[:, :2]), np.sin(angles[:, :2])], axis=1)
