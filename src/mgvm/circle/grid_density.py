@@ -96,7 +96,7 @@ class GridDensity(CircleLaw):
         points, rows = check.broadcast(**{"x": x, "the batch": position})
         table = _read_only(self.log_values.reshape(-1, self.log_values.shape[-1]))
         cut = _read_only(self._cut.reshape(-1))
-        found = interpolate_rows(table, cut, rows.ravel(), points.ravel())
+        found = interpolate_rows(table, cut, np.array(rows).ravel(), np.array(points).ravel())
         return np.asarray(found[which]).reshape(points.shape)
 
     def _panels(self) -> FloatArray:

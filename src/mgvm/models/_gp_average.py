@@ -20,21 +20,28 @@ _STEP = 0.05
 _NEGLIGIBLE = 1e-4
 
 
-def averaged(tuning: Tuning, best: Tuned) -> list[tuple[float, Tuned]]:
-    """Weights and fits, the best point among them."""
+def averaged(tuning: Tuning, best: Tuned) -> tuple[float, list[tuple[float, Tuned]]]:
+    """The logarithm of the mass of a candidate, and its fits with their weights, the best point first.
+
+    The mass is ∫ exp f over the hyper-parameters by importance sampling, less that of their prior: candidates of kernel
+    and noise are weighed by it against each other.
+    """
     centre = np.concatenate([best.prior.theta, best.rho])
     spread = _spread(tuning, centre)
     normal = _WIDER * norm.ppf(qmc.Sobol(centre.size, scramble=True, rng=0).random(_POINTS))
     lower, upper = tuning.bounds.T
     fits, logs = [best], [best.objective]
+    scale = _WIDER * tuning.prior_precision**0.5
+    volume = float(np.log(np.abs(np.linalg.det(scale * spread))))
     for z in normal:
         found, _ = tuning.solve(np.clip(centre + spread @ z, lower, upper), 1e-6)
         if found.converged:
             fits.append(found)
             logs.append(found.objective + 0.5 * float(z @ z) / _WIDER**2)
     weights = np.exp(np.array(logs) - max(logs))
+    mass = max(logs) + float(np.log(weights.mean())) + volume
     weights /= weights.sum()
-    return [(float(w), fit) for w, fit in zip(weights, fits, strict=True) if w > _NEGLIGIBLE]
+    return mass, [(float(w), fit) for w, fit in zip(weights, fits, strict=True) if w > _NEGLIGIBLE]
 
 
 def _spread(tuning: Tuning, centre: FloatArray) -> FloatArray:

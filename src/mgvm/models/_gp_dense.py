@@ -29,6 +29,8 @@ _NEWTON_BELOW = 0.3  # mismatch from which Newton's steps are tried
 _HALVINGS = 30
 _FLOOR = 1e-10  # of the variance along the radius, which vanishes on the circle
 _STALE = 8
+_ASTRAY = 4.0  # times the smallest mismatch so far: then back to that state, with shorter steps
+_SHORTEST = 0.02
 
 
 class State(NamedTuple):
@@ -114,8 +116,10 @@ class DensePropagation:
             stale = 0 if state.mismatch < 0.9 * best.mismatch else stale + 1
             if state.mismatch < best.mismatch:
                 best = state
-            if stale >= _STALE:
-                damping, stale, state = max(0.5 * damping, 0.05), 0, best
+            if stale >= _STALE or state.mismatch > _ASTRAY * best.mismatch:
+                damping, stale, state = 0.5 * damping, 0, best
+                if damping < _SHORTEST:
+                    break
         return best, best.mismatch <= tolerance
 
     def _plain(self, state: State, damping: float) -> State | None:

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
+from scipy.special import logsumexp
 
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
@@ -123,14 +124,12 @@ def row_log_densities(alone: GridDensity, groups: Groups, noise: Noise, rho: Flo
         law = alone[which]
         values = law.log_values if law.log_values.shape[-1] == count else law[:, None].logpdf(nodes)
         values = values + noise.likelihood(rho, groups.take(which), nodes)[0]
-        weights = np.exp(values - values.max(axis=1, keepdims=True))
-        weights /= weights.sum(axis=1, keepdims=True)
+        values = values - logsumexp(values, axis=1, keepdims=True)
         for i in which:
             for rows in _blocks(groups.starts[i], ends[i], size):
+                # Of a weighted row, one of the w equal observations it stands for is left out.
                 single = noise.log_density(rho, groups.angles[rows, None] - nodes)
-                lowest = single.min(axis=1, keepdims=True)
-                # Weighted rows: each stands for w equal observations, of which one is left out.
-                out[rows] = -np.log(np.exp(lowest - single) @ weights[i - begin]) + lowest[:, 0]
+                out[rows] = -logsumexp(values[i - begin] - single, axis=1)
     return out
 
 

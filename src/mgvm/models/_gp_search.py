@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from mgvm.models._gp_tuning import Tuned, Tuning
 
 _PATIENCE = 2.0
 _SHORTER = np.log(5.0)  # second start: length scales a fifth of the first
+_NEGLIGIBLE = 1e-4  # weight of a fit in an average
 _HIGHEST = 4  # order of noise that is tried by itself
 
 
@@ -73,36 +74,47 @@ def noise_law(order: int, *, symmetric: bool, contaminated: bool) -> Noise:
 
 
 def search(inputs: Any, groups: Groups, kernels: list[Any], noises: list[Noise], setting: Setting) -> Found:
-    """The best of all candidates by their own criterion, averaged over hyper-parameters where asked."""
+    """The best of all candidates by their own criterion; where asked, an average over hyper-parameters and kernels."""
     report = Reporter(setting.verbose)
-    best: tuple[Tuning, Tuned, Noise] | None = None
+    found: list[tuple[Tuning, Tuned, Noise]] = []
     try:
         for noise in noises:
             for kernel in kernels:
                 tuning = _tuning(inputs, groups, kernel, noise, setting)
                 tuning.report = report
                 try:
-                    tuned = _tuned(tuning, setting, kernel)
+                    found.append((tuning, _tuned(tuning, setting, kernel), noise))
                 except KeyboardInterrupt:
-                    if tuning.best is not None and (best is None or tuning.best.objective > best[1].objective):
-                        best = (tuning, tuning.best, noise)
+                    if tuning.best is not None:
+                        found.append((tuning, tuning.best, noise))
                     raise
-                if best is None or tuned.objective > best[1].objective:
-                    best = (tuning, tuned, noise)
     except KeyboardInterrupt:
-        if best is None:
+        if not found:
             raise
-        warnings.warn(
-            "the search for hyper-parameters was interrupted; the best found so far are kept",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-        return Found(best[2], [(1.0, DenseFitted.of(inputs, best[1], setting.spread))], best[1].objective)
-    assert best is not None
-    tuning, tuned, noise = best
-    fits = averaged(tuning, tuned) if setting.average else [(1.0, tuned)]
+        text = "the search for hyper-parameters was interrupted; the best found so far are kept"
+        warnings.warn(text, ConvergenceWarning, stacklevel=4)
+        setting = replace(setting, average=False)
+    tuning, tuned, noise = max(found, key=lambda item: (item[1].converged, item[1].objective))
+    fits = [(1.0, tuned)]
+    if setting.average:
+        # One noise law serves all fits of a regressor: kernels are averaged over, orders of noise chosen.
+        fits = _averaged([item for item in found if item[2] is noise], tuned)
     made = [(weight, DenseFitted.of(inputs, fit, setting.spread)) for weight, fit in fits]
     return Found(noise, made, tuned.objective)
+
+
+def _averaged(candidates: list[tuple[Tuning, Tuned, Noise]], best: Tuned) -> list[tuple[float, Tuned]]:
+    """Fits of all candidates weighed by their masses, the best fit first."""
+    parts = [averaged(tuning, tuned) for tuning, tuned, _ in candidates if tuned.converged or tuned is best]
+    top = max(mass for mass, _ in parts)
+    shares = [np.exp(mass - top) for mass, _ in parts]
+    fits = [
+        (float(share * weight / sum(shares)), fit)
+        for share, (_, part) in zip(shares, parts, strict=True)
+        for weight, fit in part
+    ]
+    kept = [item for item in fits if item[0] > _NEGLIGIBLE or item[1] is best]
+    return sorted(kept, key=lambda item: item[1] is not best)
 
 
 def _tuning(inputs: Any, groups: Groups, kernel: Any, noise: Noise, setting: Setting) -> Tuning:
@@ -133,11 +145,12 @@ def _starts(tuning: Tuning, setting: Setting, kernel: Any) -> list[FloatArray]:
 
 
 def orders_worth_trying(residuals: FloatArray, weights: FloatArray) -> list[int]:
-    """1, and those up to 4 whose law of the residuals has several modes and describes them better by BIC."""
+    """1, and the order up to 4 that describes the residuals best by BIC, if its law has several modes."""
     count = float(weights.sum())
     scores = {}
     for order in range(1, _HIGHEST + 1):
         law = GvM.fit(residuals, weights=weights, order=order)
         bic = 2 * order * np.log(count) - 2.0 * float(weights @ law.logpdf(residuals))
         scores[order] = (bic, int(np.isfinite(np.asarray(law.modes().location)).sum()))
-    return [1] + [order for order, (bic, modes) in scores.items() if order > 1 and modes > 1 and bic < scores[1][0]]
+    best = min(scores, key=lambda order: scores[order][0])
+    return [1, best] if best > 1 and scores[best][1] > 1 else [1]

@@ -18,6 +18,8 @@ from mgvm.models._gp_tilted import Observations
 from mgvm.models._short_steps import minimise
 
 _PRIOR_SPREAD = 1.5  # standard deviation of the weak prior on every logarithm
+_MOST_STEPS = 25  # of expectation propagation while searching; what needs more is no place to stay at
+_LOST = 1e-2  # mismatch of a state that is no answer
 _ROUGH, _FINE = 1e-4, 1e-7  # mismatch of expectation propagation while searching, and at the end
 
 
@@ -67,7 +69,7 @@ class Tuning:
         prior, rho = self.prior.at(vector[: self.prior.theta.size]), vector[self.prior.theta.size :]
         matrix, pull_back = prior.with_gradient(self.inputs)
         problem = DensePropagation(inverse(matrix), Observations(self.groups, self.noise, rho, self.spread))
-        state, converged = problem.run(self._sites, tolerance)
+        state, converged = problem.run(self._sites, tolerance, _MOST_STEPS if tolerance > _FINE else 4 * _MOST_STEPS)
         self._sites = state.sites
         score = (evidence if self.criterion == "evidence" else leave_one_out)(problem, state)
         gradient = np.concatenate([pull_back(score.covariance_gradient), score.noise_gradient])
@@ -91,10 +93,12 @@ class Tuning:
 
     def _negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
         found, gradient = self.solve(vector, _ROUGH)
-        if self.best is None or (found.objective > self.best.objective and found.converged):
+        if self.best is None or (found.converged, found.objective) > (self.best.converged, self.best.objective):
             self.best = found
         self.report(found.objective)
-        return -found.objective, -gradient
+        # Where the moments do not come to match, neither value nor gradient means much: the search steps back.
+        lost = not found.converged and found.state.mismatch > _LOST and self.best.converged
+        return (np.inf if lost else -found.objective), -gradient
 
 
 def inverse(matrix: FloatArray) -> FloatArray:

@@ -1,0 +1,255 @@
+"""CircularGPRegressor: what it promises its users."""
+
+import pickle
+import warnings
+
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern, WhiteKernel
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.preprocessing import StandardScaler
+from sklearn.utils.estimator_checks import check_estimator
+
+from mgvm import CircularGPRegressor
+from mgvm._validation import DegreesWarning
+
+KERNEL = ConstantKernel(0.5) * Matern(1.5, nu=1.5)
+
+
+def data(count=60, seed=0, kappa=15.0):
+    rng = np.random.default_rng(seed)
+    X = np.sort(rng.uniform(0, 10, count))[:, None]
+    return X, rng.vonmises(np.angle(np.exp(1j * (1.2 * np.sin(X[:, 0]) + 2.5))), kappa)
+
+
+@pytest.fixture(scope="module")
+def fitted():
+    return CircularGPRegressor(KERNEL, average=False).fit(*data())
+
+
+@pytest.mark.filterwarnings("ignore")  # the checks hand in targets that look like degrees
+def test_scikit_learn_conventions():
+    check_estimator(CircularGPRegressor(KERNEL, n_starts=1, average=False))
+
+
+@pytest.mark.parametrize("radius", ["soft", "hard", "free", 0.7])
+def test_it_learns_a_curve_across_the_cut(radius):
+    model = CircularGPRegressor(KERNEL, radius=radius, n_starts=1, average=False).fit(*data())
+    grid = np.linspace(0.5, 9.5, 30)[:, None]
+    error = np.angle(np.exp(1j * (model.predict(grid) - 1.2 * np.sin(grid[:, 0]) - 2.5)))
+    assert np.abs(error).mean() < 0.15
+    X, y = data(seed=1)
+    assert model.score(X, y) > -0.25  # the noise itself has -0.08
+    assert model.converged_
+    assert model.noise_.shape == (1,)
+    assert 5 < model.noise_[0].real < 50
+
+
+def test_predictions_are_laws(fitted):
+    law = fitted.predict_dist([[1.0], [5.0], [30.0]])
+    nodes = -np.pi + 2 * np.pi * np.arange(4096) / 4096
+    np.testing.assert_allclose(np.mean(law[:, None].pdf(nodes), axis=1) * 2 * np.pi, 1.0, atol=1e-9)
+    spread = 1 - law.resultant_length()
+    assert spread[2] > 5 * spread[0]  # far from all data little is known
+    draws = fitted.sample_y([[1.0]], n_samples=2000, random_state=0)
+    assert abs(np.angle(np.exp(1j * draws).mean() / law[0].moment(1))) < 0.05
+
+
+def test_turning_all_angles_turns_all_predictions(fitted):
+    X, y = data()
+    turned = CircularGPRegressor(KERNEL, average=False).fit(X, y + 2.0)
+    difference = turned.predict(X) - fitted.predict(X) - 2.0
+    np.testing.assert_allclose(np.angle(np.exp(1j * difference)), 0.0, atol=1e-5)
+    assert turned.loo_log_density_.mean() == pytest.approx(fitted.loo_log_density_.mean(), abs=1e-6)
+
+
+def test_replicates_are_merged_exactly():
+    X, y = data(20)
+    kernel = KERNEL + WhiteKernel(0.01)
+    options = {"selection": None, "average": False}
+    merged = CircularGPRegressor(kernel, **options).fit(np.repeat(X, 3, axis=0), np.repeat(y, 3))
+    weighted = CircularGPRegressor(kernel, **options).fit(X, y, sample_weight=np.full(20, 3.0))
+    assert merged.n_inputs_ == 20
+    np.testing.assert_allclose(merged.predict(X), weighted.predict(X), atol=1e-9)
+
+
+def test_leave_one_out_is_a_refit_without_the_row(fitted):
+    X, y = data()
+    assert fitted.loo_log_density_.shape == (60,)
+    assert np.isfinite(fitted.loo_log_density_).all()
+    apart = []
+    for i in (5, 30, 55):
+        model = CircularGPRegressor(fitted.kernel_, average=False, n_starts=1)
+        apart.append(model.fit(np.delete(X, i, 0), np.delete(y, i)).score(X[[i]], y[[i]]))
+    np.testing.assert_allclose(fitted.loo_log_density_[[5, 30, 55]], apart, atol=0.15)
+
+
+def test_rows_that_share_an_input_keep_their_say():
+    X = np.repeat([[0.0], [1.0], [2.0]], 4, axis=0)
+    y = np.tile([0.0, 0.1, -0.1, 0.05], 3)
+    model = CircularGPRegressor(KERNEL, average=False).fit(X, y)
+    # Three more rows at the same place tell where the fourth is.
+    assert model.loo_log_density_.min() > 0.3
+
+
+def test_two_tides_a_day_need_a_second_harmonic():
+    rng = np.random.default_rng(0)
+    X = np.repeat(np.linspace(0, 3, 10), 6)[:, None]
+    y = rng.vonmises(0.8 * X[:, 0], 20.0) + np.pi * rng.integers(0, 2, X.shape[0])
+    options = {"average": False, "n_starts": 1}
+    one, two = (CircularGPRegressor(KERNEL, noise_order=order, **options).fit(X, y) for order in (1, 2))
+    assert two.loo_log_density_.mean() > one.loo_log_density_.mean() + 0.4
+    auto = CircularGPRegressor(KERNEL, noise_order="auto", **options).fit(X, y)
+    assert auto.noise_.size >= 2
+    assert auto.predict_dist([[1.5]]).interval(0.5).shape[-2] == 2
+    plain = CircularGPRegressor(KERNEL, noise_order="auto", **options).fit(*data(40))
+    assert plain.noise_.size == 1
+
+
+def test_contaminated_noise_shrugs_off_outliers():
+    X, y = data(60)
+    y = y.copy()
+    y[::10] += np.pi
+    options = {"average": False, "n_starts": 1}
+    clean, robust = (CircularGPRegressor(KERNEL, contaminated=c, **options).fit(X, y) for c in (False, True))
+    assert 0.03 < robust.contamination_ < 0.3
+    assert robust.loo_log_density_.mean() > clean.loo_log_density_.mean() + 0.1
+
+
+@pytest.mark.parametrize("coordinates", ["separate", "coregionalised"])
+def test_coordinates_of_their_own(coordinates):
+    X, y = data()
+    model = CircularGPRegressor(KERNEL, coordinates=coordinates, n_starts=1, average=False).fit(X, y)
+    assert model.score(X, y) > 0.0
+
+
+def test_evidence_where_it_exists():
+    X, y = data()
+    model = CircularGPRegressor(KERNEL, radius="free", selection="evidence", n_starts=1, average=False).fit(X, y)
+    assert model.log_evidence_ < 0.0
+    longer = ConstantKernel(0.5) * Matern(100.0, nu=1.5)
+    worse = CircularGPRegressor(longer, radius="free", selection=None, average=False).fit(X, y)
+    assert worse.log_evidence_ < model.log_evidence_
+    with pytest.raises(ValueError, match="radius='free'"):
+        CircularGPRegressor(KERNEL, selection="evidence").fit(X, y)
+
+
+def test_averaging_is_less_sure_of_itself():
+    X, y = data(8)
+    best, mean = (CircularGPRegressor(KERNEL, average=a).fit(X, y) for a in (False, True))
+    assert len(mean._fits) > 3
+    assert sum(weight for weight, _ in mean._fits) == pytest.approx(1.0, abs=0.01)
+    assert best.predict([[2.0]]) == pytest.approx(mean.predict([[2.0]]), abs=0.5)
+
+
+def test_the_papers_engines_agree_where_data_are_strong():
+    X, y = data(25, kappa=50.0)
+    grid = np.array([[2.0], [7.3]])
+    kernel = KERNEL + WhiteKernel(0.01)
+    means = {}
+    for engine in ("ep", "mean_field", "gibbs"):
+        model = CircularGPRegressor(
+            kernel, radius="hard", inference=engine, selection=None, average=False, random_state=0
+        )
+        model.fit(X, y)
+        means[engine] = model.predict(grid)
+        law = model.predict_dist(grid, joint=True)
+        assert np.abs(np.angle(np.exp(1j * (law.mean_direction() - means[engine])))).max() < 0.3
+    for engine in ("mean_field", "gibbs"):
+        assert np.abs(np.angle(np.exp(1j * (means[engine] - means["ep"])))).max() < 0.15
+    with pytest.raises(ValueError, match="radius='hard'"):
+        CircularGPRegressor(KERNEL, average=False).fit(X, y).predict_dist(grid, joint=True)
+
+
+def test_precomputed_is_the_kernel_it_came_from():
+    X, y = data(30)
+    kernel = Matern(1.5, nu=1.5)
+    grid = np.array([[2.0], [7.3]])
+    direct = CircularGPRegressor(ConstantKernel(0.5) * kernel, average=False, n_starts=1)
+    fixed = Matern(1.5, length_scale_bounds="fixed", nu=1.5)
+    direct = CircularGPRegressor(ConstantKernel(0.5) * fixed, average=False, n_starts=1).fit(X, y)
+    gram = CircularGPRegressor("precomputed", average=False, n_starts=1).fit(kernel(X), y)
+    np.testing.assert_allclose(gram.predict(kernel(grid, X)), direct.predict(grid), atol=1e-4)
+
+
+def test_groups_hold_out_blocks():
+    X, y = data(24)
+    blocks = np.arange(24) // 8
+    model = CircularGPRegressor(KERNEL, n_starts=1).fit(X, y, groups=blocks)
+    assert model.score(X, y) > -0.5
+    with pytest.raises(ValueError, match="single label"):
+        CircularGPRegressor(KERNEL).fit(X, y, groups=np.zeros(24))
+    with pytest.raises(ValueError, match="same input"):
+        CircularGPRegressor(KERNEL).fit(np.zeros((24, 1)), y, groups=blocks)
+
+
+def test_pipelines_searches_pickles():
+    X, y = data(30)
+    pipeline = make_pipeline(StandardScaler(), CircularGPRegressor(KERNEL, n_starts=1, average=False)).fit(X, y)
+    assert pipeline.score(X, y) > 0.0
+    search = GridSearchCV(CircularGPRegressor(KERNEL, n_starts=1, average=False), {"radius": ["soft", "hard"]}, cv=2)
+    assert search.fit(X, y).best_params_["radius"] in ("soft", "hard")
+    model = CircularGPRegressor(KERNEL, n_starts=1, average=False).fit(X, y)
+    again = pickle.loads(pickle.dumps(model))
+    np.testing.assert_array_equal(again.predict(X), model.predict(X))
+    np.testing.assert_array_equal(clone(model).fit(X, y).predict(X), model.predict(X))
+
+
+def test_periodic_inputs():
+    hours = np.arange(0.0, 72.0, 2.0)[:, None]
+    y = np.random.default_rng(0).vonmises(np.sin(hours[:, 0] * 2 * np.pi / 24), 20.0)
+    kernel = ConstantKernel(0.5) * ExpSineSquared(1.0, 24.0, periodicity_bounds="fixed")
+    model = CircularGPRegressor(kernel, n_starts=1, average=False).fit(hours, y)
+    np.testing.assert_allclose(model.predict([[3.0]]), model.predict([[3.0 + 24 * 5]]), atol=1e-6)
+
+
+def test_no_kernel_tries_both_roughnesses():
+    X, y = data(40)
+    model = CircularGPRegressor(average=False, n_starts=1).fit(X, y)
+    assert "Matern" in str(model.kernel_)
+    assert model.score(X, y) > 0.0
+
+
+def test_bad_input_is_named():
+    X, y = data(20)
+    with pytest.warns(DegreesWarning, match="degrees"):
+        CircularGPRegressor(KERNEL, n_starts=1, average=False).fit(X, np.rad2deg(y))
+    holes = X.copy()
+    holes[3] = np.nan
+    with pytest.raises(ValueError, match="imput"):
+        CircularGPRegressor(KERNEL).fit(holes, y)
+    for option, value, text in [
+        ("radius", "firm", "radius must be one of"),
+        ("radius", -1.0, "radius must be"),
+        ("inference", "magic", "inference must be one of"),
+        ("selection", "luck", "selection must be one of"),
+        ("noise_order", 0, "noise_order must be >= 1"),
+        ("n_starts", 0, "n_starts must be >= 1"),
+        ("coordinates", "polar", "coordinates must be one of"),
+    ]:
+        with pytest.raises(ValueError, match=text):
+            CircularGPRegressor(KERNEL, **{option: value}).fit(X, y)
+    with pytest.raises(TypeError, match="scikit-learn kernel"):
+        CircularGPRegressor("rbf").fit(X, y)
+    with pytest.raises(ValueError, match="symmetric"):
+        CircularGPRegressor("precomputed").fit(np.triu(RBF(1.0)(X)), y)
+    with pytest.raises(ValueError, match="positive definite"):
+        CircularGPRegressor("precomputed").fit(RBF(1.0)(X) - 2 * np.eye(20), y)
+    with pytest.raises(ValueError, match="square"):
+        CircularGPRegressor("precomputed").fit(RBF(1.0)(X)[:, :5], y)
+
+
+@pytest.mark.parametrize("case", ["one point", "constant", "contradicting"])
+def test_thin_data_give_finite_answers(case):
+    X, y = {
+        "one point": (np.array([[1.0]]), np.array([0.5])),
+        "constant": (np.arange(10.0)[:, None], np.full(10, 0.5)),
+        "contradicting": (np.zeros((6, 1)), np.array([0.0, np.pi, 0.0, np.pi, 0.1, np.pi])),
+    }[case]
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = CircularGPRegressor().fit(X, y)
+    law = model.predict_dist([[0.0], [100.0]])
+    assert np.isfinite(law.logpdf(0.3)).all()
