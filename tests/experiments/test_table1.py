@@ -235,5 +235,5 @@ def test_figures_are_drawn(result):
     assert titles[1].startswith("no input, GvM: -")
     tides = _table1_figures.draw_tides(result, dpi=30)
     roses = tides.axes[0].child_axes
-    assert len(roses) >= 9
+    assert len(roses) == 13
     assert all(len(rose.patches) == 48 for rose in roses)

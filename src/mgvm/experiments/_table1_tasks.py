@@ -78,7 +78,9 @@ def _tides() -> Task:
 
     models = [
         *circular(("soft", "free"), noise_order="auto"),
-        *circular(noise_order=2, label=", order 2"),
+        *circular(("soft",), noise_order=2, label=", order 2"),
+        *circular(("soft",), noise_order=4, label=", order 4"),
+        *circular(("hard",), noise_order=2),
         *engines(joint=True, noise_order=2),
         stacked(noise_order="auto"),
         stacked(kernel_too=True, noise_order="auto"),
