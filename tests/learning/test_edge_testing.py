@@ -167,7 +167,7 @@ def test_bad_input_is_named():
             edge_tests(copy)
     missing = x.copy()
     missing[3, 1] = np.nan
-    with pytest.raises(ValueError, match="drop or impute"):
+    with pytest.raises(ValueError, match="take missing angles"):
         edge_tests(missing)
     with pytest.raises(ValueError, match="too few for regressions with 16 parameters"):
         edge_tests(x[:16], conditioning="all")

@@ -295,6 +295,9 @@ def test_hard_data_give_finite_densities(component):
             same.fit(np.full((5, 2), 0.7))
         assert same.n_components_ <= 3
         assert np.isfinite(same.score([[0.7, 0.7]]))
+        with pytest.warns(UserWarning, match="is constant"):
+            many = TorusMixture(2, component=component, random_state=0).fit(np.full((50, 2), 0.7))
+        assert np.isfinite(many.score([[0.7, 0.7]]))
 
 
 def test_bad_input_is_named():

@@ -36,10 +36,16 @@ class Rows(NamedTuple):
 
 def rows(data: ArrayLike, weights: ArrayLike | None = None, *, missing: bool = False) -> Rows:
     """Rows of angles (N, D) from what the user hands in; a vector is refused, NaN unless `missing` allows it."""
-    x = check.angle_data_or_nan(data, "data") if missing else check.angle_data(data, "data")
+    x = check.angle_data_or_nan(data, "data")
     if x.ndim != 2:
         cure = "; reshape one angle a row as data[:, None]" if x.ndim == 1 else ""
         raise ValueError(f"data must have shape (N, D), one row an observation, got {x.shape}{cure}")
+    if not missing and np.isnan(x).any():
+        row, column = (int(i) for i in np.argwhere(np.isnan(x))[0])
+        raise ValueError(
+            f"data must be finite radians, got nan in row {row}, column {column}; fit_torus, MGvM.fit and TorusMixture "
+            "take missing angles, or leave such rows out"
+        )
     w = check.weights(weights, x.shape[:1])
     used = w > 0
     if missing:

@@ -20,6 +20,7 @@ from mgvm.learning.result import TorusFit
 from mgvm.learning.submodel import Submodel
 
 _AUTOMATIC = "ebic"
+_OPTIONS = ("tolerance", "max_iterations", "start")
 
 
 def fit_torus(
@@ -65,7 +66,7 @@ def fit_torus(
     check_modes : bool
         Whether to compare draws of a concentrated law, of up to 300 angles, with the data. Fitted to narrow data, score
         matching and pseudo-likelihood see only the neighbourhood of the rows, and their law may have most of its mass
-        elsewhere. Not done where angles are missing.
+        elsewhere. Not done where angles are missing, nor for Dask arrays.
     progress : bool or callable
         True prints lines on standard error once the run takes long; a callable gets (done, total).
     **options
@@ -95,8 +96,20 @@ def fit_torus(
     """
     name = check.choice(method, "method", METHODS)
     harmonics = check.integer(order, "order", minimum=1)
+    for option in options:
+        if option not in _OPTIONS:
+            raise TypeError(
+                f"{option!r} is no option of a fit; besides those of fit_torus there are {', '.join(_OPTIONS)}"
+            )
     if hasattr(data, "dask"):
-        return _dask(data, name, order=harmonics, submodel=submodel, weights=weights, penalty=penalty, **options)
+        shared = {
+            "order": harmonics,
+            "submodel": submodel,
+            "weights": weights,
+            "penalty": penalty,
+            "progress": progress,
+        }
+        return _dask(data, name, standard_errors, **shared, **options)
     taken = rows(data, weights, missing=True)
     sample = _usable(taken._replace(x=wrap(taken.x)))
     model = choice_of(submodel, sample, harmonics)
@@ -108,7 +121,7 @@ def fit_torus(
     return _fallback.trusted(fit, sample, plan) if check_modes else fit
 
 
-def _dask(data: Any, name: str, **options: Any) -> TorusFit:
+def _dask(data: Any, name: str, standard_errors: bool, **options: Any) -> TorusFit:
     from mgvm.learning.score_fit import score_matching
 
     if name != "score_matching":
@@ -116,6 +129,8 @@ def _dask(data: Any, name: str, **options: Any) -> TorusFit:
             f"method={name!r} needs the rows in memory, and data is a Dask array; use method='score_matching', whose "
             "sums over rows Dask can do, or data.compute()"
         )
+    if standard_errors:
+        raise ValueError("standard errors need the rows in memory, and data is a Dask array; give data.compute()")
     return score_matching(data, **options)
 
 
@@ -148,6 +163,8 @@ def _penalty(penalty: float | str, sample: Rows, model: Submodel) -> float | str
     if isinstance(penalty, str):
         word = check.choice(penalty, "penalty", ("auto", *CRITERIA))
         return _AUTOMATIC if word == "auto" else word
+    if np.ndim(penalty):
+        raise ValueError(f"penalty must be a single number, got shape {np.shape(penalty)}; penalty_path tries many")
     value = float(check.non_negative(penalty, "penalty"))
     if value > 0 or sample.effective_count >= model.n_parameters:
         return value

@@ -107,7 +107,12 @@ class Submodel:
 
 def edge_mask(edges: ArrayLike, dimension: int) -> BoolArray:
     """A symmetric boolean matrix with a false diagonal, from one or from pairs (i, j)."""
-    array = np.asarray(edges)
+    try:
+        array = np.asarray(edges)
+    except ValueError:  # rows of unequal lengths
+        raise ValueError(
+            f"submodel as a list of edges must hold pairs (i, j) of column numbers, got {edges!r}"
+        ) from None
     if array.dtype == bool:
         if array.shape != (dimension, dimension):
             raise ValueError(
@@ -122,7 +127,7 @@ def edge_mask(edges: ArrayLike, dimension: int) -> BoolArray:
     if array.ndim != 2 or array.shape[1] != 2 or array.dtype.kind not in "iu":
         raise ValueError(
             "submodel must be a name, a boolean matrix of edges or a list of pairs (i, j) of column numbers, got "
-            f"an array of shape {array.shape} and type {array.dtype}"
+            f"an array of shape {array.shape} and type {array.dtype}; a matrix of 0 and 1 becomes one by astype(bool)"
         )
     wrong = (array < 0) | (array >= dimension)
     if wrong.any():

@@ -42,6 +42,7 @@ class ConditionalMixture:
         values = check.angles(x, "x")
         if values.shape[-1:] != (len(self.angles),):
             raise ValueError(f"x must hold {len(self.angles)} angles on its last axis, got shape {values.shape}")
+        check.broadcast(x=values[..., 0], given=np.empty(self.batch_shape))
         shape = np.broadcast_shapes(values.shape[:-1], self.batch_shape)
         rows = np.broadcast_to(self._given.reshape(*self.batch_shape, -1), (*shape, self._given.shape[1])).copy()
         rows[..., list(self.angles)] = values
@@ -66,12 +67,15 @@ def conditional_law(
     family: Family, mixture: Mixture, given: Mapping[Any, ArrayLike], dimension: int, names: list[str]
 ) -> GridDensity | ConditionalMixture:
     """A grid density if one angle is left, else a `ConditionalMixture`."""
+    if not isinstance(given, Mapping):
+        raise TypeError(f"given must be a dictionary {{column: angle or angles}}, got {type(given).__name__}")
     columns = [_column(key, dimension, names) for key in given]
     if len(set(columns)) < len(columns):
         raise ValueError(f"given names a column twice: {list(given)}")
     if len(columns) == dimension:
         raise ValueError(f"given fixes all {dimension} angles, so that none is left; leave at least one out")
     values = [check.angles(value, f"given[{key!r}]") for key, value in given.items()]
+    check.broadcast(**{f"given[{key!r}]": value for key, value in zip(given, values, strict=True)})
     batch = np.broadcast_shapes(*(value.shape for value in values))
     rows = np.full((*batch, dimension), np.nan)
     for column, value in zip(columns, values, strict=True):

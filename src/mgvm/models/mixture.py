@@ -195,10 +195,11 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.n_iter_, self.converged_ = max(len(fit.trace), 1), all(each.converged for each in fits)
         self.validation_scores_ = dict(fits[0].scores)
         if not self.converged_:
-            gain = fit.trace[-1] - fit.trace[-2] if len(fit.trace) > 1 else float("inf")
+            many = len(fit.trace) > 1
+            why = f"the last one gained {fit.trace[-1] - fit.trace[-2]:.2g} a row" if many else "one shows no gain"
             warnings.warn(
-                f"EM did not converge in max_iter = {self.max_iter} iterations: the last one gained {gain:.2g} a row, "
-                f"more than tol = {self.tol:g}; raise max_iter or tol",
+                f"EM did not converge in max_iter = {self.max_iter} iterations: {why}, "
+                f"and it ends at a gain of less than tol = {self.tol:g}; raise max_iter or tol",
                 ConvergenceWarning,
                 stacklevel=3,
             )

@@ -1,0 +1,60 @@
+"""What learners say of input that they cannot take."""
+
+from __future__ import annotations
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from mgvm import MGvM, TorusMixture
+from mgvm.learning import edge_tests, fit_torus, penalty_path, pseudo_likelihood, score_matching
+
+X = np.random.default_rng(0).vonmises(0.0, 1.0, (60, 3))
+
+
+@pytest.mark.parametrize("learner", [score_matching, pseudo_likelihood, edge_tests, penalty_path])
+def test_missing_angles_are_sent_to_those_who_take_them(learner):
+    holes = X.copy()
+    holes[4, 1] = np.nan
+    with pytest.raises(ValueError, match=r"nan in row 4, column 1; fit_torus, MGvM.fit"):
+        learner(holes)
+
+
+@pytest.mark.parametrize("holes", [False, True])
+def test_misspelt_options_are_named_with_those_there_are(holes):
+    x = X.copy()
+    if holes:
+        x[0, 0] = np.nan
+    with pytest.raises(TypeError, match="'tolerence' is no option of a fit; .* tolerance, max_iterations, start"):
+        MGvM.fit(x, tolerence=1e-3)
+
+
+def test_columns_of_text_are_named():
+    frame = pd.DataFrame(X, columns=["phi", "psi", "chi"]).assign(residue="ASP")
+    with pytest.raises(TypeError, match="a DataFrame whose columns residue are not numbers"):
+        fit_torus(frame)
+
+
+def test_edges_and_penalties_of_the_wrong_shape():
+    with pytest.raises(ValueError, match="must hold pairs"):
+        fit_torus(X, submodel=[(0, 1), (2,)])
+    with pytest.raises(ValueError, match=r"astype\(bool\)"):
+        fit_torus(X, submodel=np.ones((3, 3), dtype=int))
+    with pytest.raises(ValueError, match="penalty must be a single number"):
+        fit_torus(X, penalty=[0.1, 0.2])
+
+
+def test_standard_errors_of_dask_arrays_are_refused():
+    blocks = pytest.importorskip("dask.array").from_array(X, chunks=(20, 3))
+    with pytest.raises(ValueError, match="standard errors need the rows in memory"):
+        fit_torus(blocks, "score_matching", standard_errors=True)
+
+
+def test_conditionals_name_shapes_that_do_not_match():
+    mixture = TorusMixture(component="von_mises", random_state=0).fit(X)
+    with pytest.raises(TypeError, match="given must be a dictionary"):
+        mixture.conditional([0.3])
+    with pytest.raises(ValueError, match="shapes do not broadcast: given"):
+        mixture.conditional({0: [0.1, 0.2], 1: [0.1, 0.2, 0.3]})
+    with pytest.raises(ValueError, match=r"shapes do not broadcast: x \(2,\), given \(3,\)"):
+        mixture.conditional({0: [0.1, 0.2, 0.3]}).logpdf(np.zeros((2, 2)))
