@@ -134,8 +134,8 @@ def _warn(found: Climb, sample: Rows, max_iterations: int) -> None:
         warnings.warn(
             f"pseudo_likelihood has no finite maximum here: the concentration of angle {whose} given the others "
             f"reached {strength[whose]:.2g} and was stopped (at most {LARGEST:.0e}), because "
-            f"{cause or _degenerate.narrowness(sample, whose)}. Leave out such columns, or couple fewer angles "
-            "(submodel, or a penalty in fit_torus)",
+            f"{cause or _degenerate.narrowness(sample, whose)}. Give more rows, leave out such columns, or couple "
+            "fewer angles (submodel, or a penalty in fit_torus)",
             ConvergenceWarning,
             stacklevel=3,
         )

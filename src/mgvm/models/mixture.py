@@ -34,7 +34,8 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     component : {"auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal"}, default "auto"
         The family. "mgvm" is the multivariate generalised von Mises law (D <= 3); "directed" a GvM for every angle
         given those before it, exact at any D; "directed_von_mises" the same without second harmonics, several times
-        faster; "von_mises" products of von Mises laws. "auto" is "mgvm" for D <= 2 and "directed" beyond.
+        faster; "von_mises" products of von Mises laws; "wrapped_normal" normal laws wound round the torus. "auto" is
+        "mgvm" for D <= 2 and "directed" beyond.
     n_init : int, default 1
         Starts; each runs a short road, the best is continued.
     max_iter : int, default 200
