@@ -126,6 +126,23 @@ def test_three_angles_fall_back_to_the_likelihood():
     np.testing.assert_allclose(exact_grid(MGvM.from_fit(fit)).moments, np.exp(1j * x).mean(axis=0), atol=1e-6)
 
 
+@pytest.mark.parametrize("dimension", [1, 2])
+def test_narrow_data_are_described_by_a_plainer_law(dimension):
+    rng = np.random.default_rng(4)
+    mixing = rng.normal(size=(dimension, dimension)) / np.sqrt(dimension) + 0.5 * np.eye(dimension)
+    x = 1.0 + 0.03 * rng.normal(size=(200, dimension)) @ mixing.T
+    gaussian = -0.5 * np.linalg.slogdet(2.0 * np.pi * np.e * np.cov(x.T).reshape(dimension, dimension))[1]
+    with pytest.warns(ConvergenceWarning, match="likelihood"):
+        first = fit_torus(x, check_modes=False)
+    # The objective is that of the data, not of those with noise.
+    assert first.objective == pytest.approx(MGvM.from_fit(first).logpdf(x).mean(), abs=1e-8)
+    with pytest.warns(ConvergenceWarning) as caught:
+        fit = fit_torus(x)
+    assert any("returned is the fit of" in str(w.message) for w in caught)
+    assert fit.objective == pytest.approx(MGvM.from_fit(fit).logpdf(x).mean(), abs=1e-8)
+    assert fit.objective > gaussian - 0.02
+
+
 @pytest.mark.parametrize("seed", range(4))
 def test_sound_fits_are_left_alone(seed):
     rng = np.random.default_rng(seed)

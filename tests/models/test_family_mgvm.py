@@ -112,3 +112,20 @@ def test_draws_have_the_moments_of_their_component():
 def test_four_angles_are_refused_with_what_to_use():
     with pytest.raises(ValueError, match="up to 3 angles, got D = 4"):
         MGvMFamily().start(np.zeros((5, 4)), np.ones((5, 1)))
+
+
+@pytest.mark.parametrize(("dimension", "spread", "seed"), [(2, 0.05, 1), (2, 0.1, 2), (3, 0.2, 3)])
+def test_narrow_components_reach_their_maximum(dimension, spread, seed):
+    """A few evenly spread rows pull at a narrow law's far side, where its covariance sees nothing."""
+    rng = np.random.default_rng(seed)
+    mixing = rng.normal(size=(dimension, dimension)) + 0.7 * np.eye(dimension)
+    mixing /= np.linalg.norm(mixing, axis=1, keepdims=True)
+    x = 1.0 + spread * rng.normal(size=(200, dimension)) @ mixing.T
+    family, weights = MGvMFamily(shrinkage=0.3), np.ones((200, 1))
+    parameters = family.start(x, weights)
+    for _ in range(30):
+        parameters = family.update(parameters, x, weights)
+    # At the maximum the law's mean statistics are those of the rows with the evenly spread ones.
+    wanted = 200.0 / 200.3 * np.exp(1j * x).mean(axis=0)
+    found = exact_grid(family.law(parameters, 0)).moments
+    np.testing.assert_allclose(found, wanted, atol=1e-6)

@@ -16,10 +16,13 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Iterator
+from dataclasses import replace
 
 import numpy as np
 
 from mgvm._validation import FloatArray
+from mgvm.inference._natural_vector import pack, statistics
+from mgvm.inference.quadrature import exact_grid
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning import _degenerate, _remote
 from mgvm.learning._methods import EXACT, Plan, complete
@@ -30,7 +33,9 @@ from mgvm.learning.submodel import Submodel
 
 def trusted(fit: TorusFit, sample: Rows, plan: Plan) -> TorusFit:
     """The fit, or the first below it whose draws look like the data."""
-    if fit.method == "likelihood" or not _remote.needs_look(fit.natural):
+    if fit.method == "likelihood":
+        return fit if fit.converged or sample.dimension > EXACT else _plainer(fit, sample, plan)
+    if not _remote.needs_look(fit.natural):
         return fit
     if _degenerate.description(sample.x, sample.weights):
         return fit  # said already, and no law is like such data
@@ -59,6 +64,52 @@ def trusted(fit: TorusFit, sample: Rows, plan: Plan) -> TorusFit:
         stacklevel=4,
     )
     return fit
+
+
+def _plainer(fit: TorusFit, sample: Rows, plan: Plan) -> TorusFit:
+    """A likelihood fit that had to be stopped, or that of a smaller submodel where this describes the data better.
+
+    Narrow data are nearly Gaussian: what they say of second harmonics is noise, multiplied by their concentration.
+    """
+    best = fit
+    for method, model in _narrow_models(fit.submodel, sample):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            other = complete(sample, model, plan.of(method))
+        try:
+            height = other.objective if method == "likelihood" else _mean_log_density(other, sample)
+        except (ValueError, MemoryError):  # too narrow for a grid
+            continue
+        best = replace(other, objective=height) if height > best.objective else best
+        if best.converged:
+            break
+    if best is not fit:
+        words = "order=1" if best.submodel.directions is None else "the sine model"
+        warnings.warn(
+            f"{words} has a mean log density of {best.objective:.4g} of the rows, the likelihood fit that was stopped "
+            f"only {fit.objective:.4g}: returned is the fit of {words} by {best.method}; check_modes=False keeps the "
+            "first",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    return best
+
+
+def _narrow_models(model: Submodel, sample: Rows) -> Iterator[tuple[str, Submodel]]:
+    """Method and submodel, from the richest to the plainest."""
+    if model.directions is not None:
+        return
+    if model.order > 1:
+        yield "likelihood", Submodel(1, model.differences, model.sums)
+    both = model.differences & model.sums
+    if both.any():
+        for method in ("likelihood", "pseudo_likelihood"):
+            yield method, Submodel(1, both, both, _means(sample))
+
+
+def _mean_log_density(fit: TorusFit, sample: Rows) -> float:
+    height = statistics(sample.x, fit.order) @ pack(fit.natural)
+    return float(sample.weights @ height / sample.weights.sum() - exact_grid(fit.natural).log_normalizer)
 
 
 def _others(fit: TorusFit, sample: Rows) -> Iterator[tuple[str, str, Submodel]]:

@@ -19,13 +19,18 @@ from mgvm.learning.submodel import Submodel
 LARGEST = {1: 1e6, 2: 1e5, 3: 2e4}  # concentration from which on a maximum is taken not to exist, by dimension
 _NOISE = {1: 0.005, 2: 0.01, 3: 0.02}  # radians of noise that then make one exist
 _STUCK = 1e-12  # squared decrement above which a step that cannot be taken means that there is no maximum
+_SLOW, _PATIENCE = 0.02, 15  # part of the squared decrement that a slow step gains, and how many in a row are too many
 _TRIES = 4  # doublings of it
 
 
 class Maximum(NamedTuple):
-    """Where Newton's method ended. `noise` is the standard deviation of noise that the data were given, 0 for none."""
+    """Where Newton's method ended. `noise` is the standard deviation of noise that the data were given, 0 for none.
+
+    `objective` is the mean log density of the data as they are, `trace` that of the data with noise.
+    """
 
     law: Natural
+    objective: float
     trace: list[float]
     decrement: float
     gradient: FloatArray
@@ -89,6 +94,8 @@ def maximise(
             break
         blurred = task._replace(target=_blurred(task, noise))
         found = _climb(blurred, _start(blurred, None), tolerance, max_iterations, report)._replace(noise=noise)
+        local = frame.to_local(pack(found.law)[None], task.anchor, task.space.order)
+        found = found._replace(objective=found.objective + float(((task.target - blurred.target) * local).sum()))
         noise *= 2.0
     return found._replace(runaway=reached, converged=found.converged and not reached)
 
@@ -128,7 +135,7 @@ def _climb(
     max_iterations: int,
     report: Callable[[int, int], object],
 ) -> Maximum:
-    trace, converged, runaway, last = [float(at.objective[0])], False, 0.0, np.inf
+    trace, converged, runaway, last, slow = [float(at.objective[0])], False, 0.0, np.inf, 0
     for step in range(max_iterations):
         last = float(newton.direction(at, task.target, task.space)[1][0])
         if last <= tolerance**2:
@@ -139,6 +146,11 @@ def _climb(
             runaway = _concentration(at.local, task.space) if last > _STUCK else 0.0
             break
         trace.append(float(at.objective[0]))
+        # Steps creep along the edge of laws with a second mode far away: a plainer model is wanted, not more of them.
+        slow = slow + 1 if trace[-1] - trace[-2] < _SLOW * last else 0
+        if slow >= _PATIENCE:
+            runaway = _concentration(at.local, task.space)
+            break
         report(step + 1, max_iterations)
         if (strength := _concentration(at.local, task.space)) > LARGEST[task.space.dimension]:
             runaway = strength
@@ -150,7 +162,7 @@ def _climb(
     gap = frame.outward(task.anchor, task.space.order)[0] @ (task.target - at.moments.mean)[0]
     law = unpack(theta[0], task.space.dimension, task.space.order)
     errors = _unit_errors(task, at)
-    return Maximum(law, trace, float(np.sqrt(last)), task.basis.T @ gap, converged, runaway, 0.0, errors)
+    return Maximum(law, trace[-1], trace, float(np.sqrt(last)), task.basis.T @ gap, converged, runaway, 0.0, errors)
 
 
 def _concentration(local: FloatArray, space: newton.Space) -> float:

@@ -9,6 +9,8 @@ concentration.
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Iterator
+from functools import cache
 from typing import NamedTuple
 
 import numpy as np
@@ -18,10 +20,15 @@ from mgvm._validation import FloatArray
 
 _ARMIJO = 1e-4
 _TINY_RIDGE = 1e-12  # of the scaled Hessian: directions of which doubles know nothing stay where they are
-# (ridge, length) of the steps that are tried in turn: a shorter step, then one that leaves flat directions alone, where
-# Newton's goes so far that the law becomes another one.
-_TRIALS = [(_TINY_RIDGE, 1.0), (_TINY_RIDGE, 0.5), (_TINY_RIDGE, 0.25)]
-_TRIALS += [(ridge, 1.0) for ridge in (1e-6, 1e-4, 1e-3, 1e-2, 0.1, 1.0, 10.0, 100.0, 1e3, 1e4)]
+_LENGTHS = (1.0, 0.5, 0.25)  # of Newton's step that are tried in turn
+# Where none will do, the step makes a second mode far from the data, where statistics are large: the covariance sees
+# nothing of it while no mass is there. Moments of the law at higher temperatures, of which a little mass is there, and
+# of evenly spread angles, added to the covariance, tell the step to leave the law alone there. The best is taken.
+_TEMPERATURES = (2.0, 4.0, 8.0, 16.0, 32.0, 64.0)
+_EVENNESS = (1e-7, 1e-5, 1e-4, 1e-3)
+_NARROWER = 3.0  # times the concentration that such a step may reach: narrow laws of three angles take long
+_DEAR = 3e3  # concentration of three angles from which on the first step that will do is taken, not the best
+_LAST_RESORT = (1e-2, 1.0, 1e2, 1e4, 1e6, 1e8)
 _FLAT = 1e-12  # relative change of the objective below which rounding decides
 
 
@@ -77,16 +84,32 @@ def state(local: FloatArray, target: FloatArray, space: Space) -> State:
     return State(local, moments, (local * target).sum(axis=1) - moments.log_integral)
 
 
-def direction(at: State, target: FloatArray, space: Space, ridge: float = _TINY_RIDGE) -> tuple[FloatArray, FloatArray]:
-    """Newton steps (K, p) and squared Newton decrements g·F⁻¹g (K,); `ridge` is added to F with a unit diagonal."""
-    gradient, hessian = target - at.moments.mean, at.moments.covariance
+@cache
+def _even_moments(dimension: int, order: int) -> FloatArray:
+    """E[T'T'ᵀ] of angles spread evenly over the torus, (p, p)."""
+    nodes = 8 * order
+    psi = 2.0 * np.pi * np.arange(nodes) / nodes
+    c, s = 1.0 - np.cos(psi), np.sin(psi)
+    functions = [np.ones(nodes)]
+    for t in range(1, order + 1):
+        functions += [s * c ** (t - 1), c**t]
+    table = np.array(functions) @ np.array(functions).T / nodes
+    code = codes(dimension, order)
+    return np.asarray(np.prod([table[np.ix_(code[:, d], code[:, d])] for d in range(dimension)], axis=0))
+
+
+def direction(
+    at: State, target: FloatArray, space: Space, damping: FloatArray | float = 0.0
+) -> tuple[FloatArray, FloatArray]:
+    """Newton steps (K, p) and squared Newton decrements g·F⁻¹g (K,), `damping` (p, p) or (K, p, p) added to F."""
+    gradient, hessian = target - at.moments.mean, at.moments.covariance + damping
     if space.basis is not None:
         across = np.swapaxes(space.basis, 1, 2)
         gradient = (across @ gradient[..., None])[..., 0]
         hessian = across @ hessian @ space.basis
     scale = 1.0 / np.sqrt(np.maximum(np.einsum("kii->ki", hessian), 1e-300))
     scaled = hessian * scale[:, :, None] * scale[:, None, :]
-    scaled[:, np.arange(scale.shape[1]), np.arange(scale.shape[1])] += ridge
+    scaled[:, np.arange(scale.shape[1]), np.arange(scale.shape[1])] += _TINY_RIDGE
     step = scale * np.linalg.solve(scaled, (scale * gradient)[..., None])[..., 0]
     decrement = (step * gradient).sum(axis=1)
     # Where rounding made the matrix indefinite, the gradient itself is a way up.
@@ -100,23 +123,61 @@ def direction(at: State, target: FloatArray, space: Space, ridge: float = _TINY_
 
 def improve(at: State, target: FloatArray, space: Space) -> tuple[State, FloatArray, np.ndarray]:
     """One Newton step of every law, damped until its objective rises; decrements before it, and whether it moved."""
-    decrement = np.zeros(target.shape[0])
-    moved = np.zeros(decrement.size, dtype=bool)
+    step, decrement = direction(at, target, space)
     pending = np.arange(decrement.size)
-    for ridge, length in _TRIALS:
-        step, promise = direction(at.take(pending), target[pending], space.take(pending), ridge)
-        if pending.size == decrement.size and ridge == _TINY_RIDGE:
-            decrement = promise
-        trial = _tried(at.local[pending] + length * step, target[pending], space.take(pending))
-        slack = _FLAT * (1.0 + np.abs(at.objective[pending]))
-        rise = trial.objective - at.objective[pending]
-        good = rise >= _ARMIJO * length * promise - slack
-        at = at.replaced(pending[good], trial.take(good))
-        moved[pending[good]] = True
-        pending = pending[~good]
+    for length in _LENGTHS:
+        at, pending = _taken(at, target, space, pending, [(length * step[pending], length * decrement[pending])])
         if pending.size == 0:
             break
+    else:
+        strongest = float(rule_sizes(at.local[pending], space.dimension, space.order, 1.0)[1].max())
+        dear = space.dimension == 3 and strongest > _DEAR
+        near = space._replace(largest=min(space.largest, (1.2 if dear else _NARROWER) * max(strongest, 1.0)))
+        at, pending = _taken(at, target, near, pending, _cautious(at, target, space, pending), first=dear)
+        for evenness in _LAST_RESORT:
+            if pending.size:
+                damping = evenness * _even_moments(space.dimension, space.order)
+                shy = direction(at.take(pending), target[pending], space.take(pending), damping)
+                at, pending = _taken(at, target, space, pending, [shy])
+    moved = np.ones(decrement.size, dtype=bool)
+    moved[pending] = False
     return at, decrement, moved
+
+
+def _cautious(
+    at: State, target: FloatArray, space: Space, which: np.ndarray
+) -> Iterator[tuple[FloatArray, FloatArray]]:
+    """Steps, and what they promise, that leave laws alone far from the data."""
+    mine, aims, room = at.take(which), target[which], space.take(which)
+    for temperature in _TEMPERATURES:
+        hot = local_moments(mine.local / temperature, space.dimension, space.order, quick=True)
+        yield direction(mine, aims, room, hot.covariance / temperature**2)
+    for evenness in _EVENNESS:
+        yield direction(mine, aims, room, evenness * _even_moments(space.dimension, space.order))
+
+
+def _taken(
+    at: State,
+    target: FloatArray,
+    space: Space,
+    which: np.ndarray,
+    steps: Iterable[tuple[FloatArray, FloatArray]],
+    *,
+    first: bool = False,
+) -> tuple[State, np.ndarray]:
+    """Laws `which` after the step that raises each most (or enough), and those of them that none raises enough."""
+    before, start = at.objective[which], at.local[which]
+    slack = _FLAT * (1.0 + np.abs(before))
+    best, done = before - slack, np.zeros(which.size, dtype=bool)
+    for step, promise in steps:
+        trial = _tried(start + step, target[which], space.take(which))
+        good = (trial.objective - before >= _ARMIJO * promise - slack) & (trial.objective >= best)
+        at = at.replaced(which[good], trial.take(good))
+        best = np.where(good, trial.objective, best)
+        done |= good
+        if first and done.all():
+            break
+    return at, which[~done]
 
 
 def _tried(local: FloatArray, target: FloatArray, space: Space) -> State:

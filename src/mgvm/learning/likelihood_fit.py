@@ -134,7 +134,7 @@ def _exact(
     errors = found.standard_errors
     if errors is not None:
         errors = errors / np.sqrt(sample.effective_count) if standard_errors else None
-    return _fit(found.law, sample, model, (found.trace, found.gradient, found.converged), errors)
+    return _fit(found.law, sample, model, (found.trace, found.gradient, found.converged), errors, found.objective)
 
 
 def _fit(
