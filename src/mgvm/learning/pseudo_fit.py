@@ -38,9 +38,10 @@ def pseudo_likelihood(
 ) -> TorusFit:
     """Maximise Σ_n w_n Σ_d log GvM(φ_nd | φ_n without d)/N over (a, b, P, Q): concave, without log Z.
 
-    Practically as efficient as maximum likelihood unless angles depend very strongly on each other. Newton's method,
-    its steps by conjugate gradients without ever forming the Hessian: O(N D²) a product. With one angle this is maximum
-    likelihood of the GvM.
+    Practically as efficient as maximum likelihood at moderate concentrations; less so where angles depend strongly on
+    each other, and blind to modes far from the data (`fit_torus` looks for them). Newton's method, its steps by
+    conjugate gradients without ever forming the Hessian: O(N D²) a product. With one angle this is maximum likelihood
+    of the GvM.
 
     Parameters
     ----------
