@@ -161,7 +161,7 @@ def _draw_port(ax: Axes, tides: datasets.Tides, port: int, law: Any, part: float
     height = 0.62
     width = height / np.cos(np.deg2rad(50.5))
     corner = (centre - 0.5 * width, middle - 0.5 * height, width, height)
-    dial = ax.inset_axes(corner, transform=ax.transData, projection="polar")
+    dial: Any = ax.inset_axes(corner, transform=ax.transData, projection="polar")
     plots.rose(tides.angles[rows], dial, bins=48, color=_BARS, edgecolor=_BARS, linewidth=0.3)
     plots.circular_density(law, dial, color=_BLUE, linewidth=1.8)
     plots.dial(dial, hours=6)

@@ -33,14 +33,13 @@ def circular(radii: Sequence[str] = ("soft", "free", "hard"), label: str = "", *
     ]
 
 
-def engines(*, joint: bool = False, **options: Any) -> list[Model]:
+def engines(*, joint: bool = False, gibbs: bool = True, **options: Any) -> list[Model]:
     """The hard circle by other engines than expectation propagation, at the best hyper-parameters alone."""
     plain = {"radius": "hard", "average": False, "random_state": 0, **options}
     models = [Model("mGvM, one fit", CircularGPRegressor(**plain))] if joint else []
-    models += [
-        Model("mGvM, mean field", CircularGPRegressor(inference="mean_field", **plain)),
-        Model("mGvM, Gibbs", CircularGPRegressor(inference="gibbs", **plain)),
-    ]
+    models.append(Model("mGvM, mean field", CircularGPRegressor(inference="mean_field", **plain)))
+    if gibbs:
+        models.append(Model("mGvM, Gibbs", CircularGPRegressor(inference="gibbs", **plain)))
     if joint:
         models.append(Model("mGvM, joint", CircularGPRegressor(**plain), joint=True))
         models.append(Model("mGvM, joint, mean f.", CircularGPRegressor(inference="mean_field", **plain), joint=True))

@@ -41,8 +41,8 @@ class Task(NamedTuple):
 
 
 def tasks(full: bool = False) -> list[Task]:
-    """All of them, small to large."""
-    return [_toy(), _yeast(), _tides(), *_uber(), *_wind(full), _protein(full)]
+    """All of them; the quick ones leave out slow models and most of the random splits."""
+    return [_toy(), _yeast(full), _tides(full), *_uber(full), *_wind(full), _protein(full)]
 
 
 def _toy() -> Task:
@@ -57,7 +57,11 @@ def _toy() -> Task:
     return Task(TOY, "14 points; the function at 100 points, errors by tenths", splits, models, paper, -1.0)
 
 
-def _yeast() -> Task:
+def _radii(full: bool) -> tuple[str, ...]:
+    return ("soft", "free", "hard") if full else ("soft",)
+
+
+def _yeast(full: bool) -> Task:
     def splits() -> Iterator[Split]:
         yeast = datasets.load_yeast()
         train, test = yeast.split == "train", yeast.split == "valid"
@@ -65,11 +69,11 @@ def _yeast() -> Task:
         count = int(test.sum())
         yield Split(genes[train], phase[train], None, genes[test], phase[test], np.ones(count), np.arange(count))
 
-    models = [*circular(), *engines(joint=True), stacked(), *baselines()]
+    models = [*circular(), *engines(joint=True, gibbs=full), stacked(), *baselines()]
     return Task("Yeast", "phase of 9 moments given 4,489 genes at 9", splits, models, ("1.33e2", "-1.46e2", "-1.65e1"))
 
 
-def _tides() -> Task:
+def _tides(full: bool) -> Task:
     def splits() -> Iterator[Split]:
         tides = datasets.load_tides()
         train, test = tides.split == "train", tides.split == "valid"
@@ -81,7 +85,7 @@ def _tides() -> Task:
         *circular(("soft",), noise_order=2, label=", order 2"),
         *circular(("soft",), noise_order=4, label=", order 4"),
         *circular(("hard",), noise_order=2),
-        *engines(joint=True, noise_order=2),
+        *engines(joint=True, gibbs=full, noise_order=2),
         stacked(noise_order="auto"),
         stacked(kernel_too=True, noise_order="auto"),
         *baselines(doubled=True),
@@ -96,7 +100,7 @@ def weekly_kernel() -> Any:
     return ConstantKernel(0.5) * week + ConstantKernel(0.1) * Matern(5.0, nu=0.5) + ConstantKernel(0.1)
 
 
-def _uber() -> list[Task]:
+def _uber(full: bool) -> list[Task]:
     def by_day() -> Iterator[Split]:
         rides = datasets.load_uber_pickups()
         day, angles, count = rides.day[:, None].astype(float), rides.angles, rides.count.astype(float)
@@ -111,10 +115,16 @@ def _uber() -> list[Task]:
         a, b = one > 0, two > 0
         yield Split(day[a], angles[a], one[a].astype(float), day[b], angles[b], two[b].astype(float), rides.day[b])
 
-    options: dict[str, Any] = {"noise_order": 4, "symmetric_noise": False, "kernel": weekly_kernel()}
+    options: dict[str, Any] = {
+        "noise_order": 4,
+        "symmetric_noise": False,
+        "kernel": weekly_kernel(),
+        "average": False,
+        "n_starts": 1,
+    }
     models = [
-        *circular(**options),
-        stacked(**options),
+        *circular(_radii(full), **options),
+        *([stacked(**options)] if full else []),
         stacked(kernel_too=True, **options),
         *baselines(doubled=True, kernel=weekly_kernel()),
     ]
@@ -147,10 +157,11 @@ def _wind(full: bool) -> list[Task]:
             yield halves(rng.choice(260, _HELD_OUT, replace=False))
 
     every = [*circular(), stacked(), *baselines()]
+    fewer = every if full else [*circular(_radii(full)), stacked(), *baselines()]
     number = "20" if full else "3"
     return [
-        Task("Wind, published", "52 stations given 208", published, [*every, *engines()], None, -0.30),
-        Task("Wind, random", f"the same, {number} random splits, errors over splits", random, every),
+        Task("Wind, published", "52 stations given 208", published, [*every, *engines(gibbs=full)], None, -0.30),
+        Task("Wind, random", f"the same, {number} random splits, errors over splits", random, fewer),
     ]
 
 
@@ -165,7 +176,7 @@ def _protein(full: bool) -> Task:
         yield Split(_turns(train), train[:, 2], None, _turns(test), test[:, 2], np.ones(1000), np.arange(1000))
 
     options: dict[str, Any] = {"noise_order": 3, "n_starts": 1, "symmetric_noise": False}
-    models = [*circular(**options), stacked(**options), stacked(kernel_too=True, **options), *baselines(doubled=True)]
+    models = [*circular(_radii(full), **options), stacked(kernel_too=True, **options), *baselines(doubled=True)]
     about = f"chi1 of 1,000 aspartates given phi, psi; {count:,} to learn from"
     return Task("Protein", about, splits, models, ("1.42e5", "-3.34e5", "1.28e5"))
 

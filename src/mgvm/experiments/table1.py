@@ -153,7 +153,8 @@ def _summary(task: Task, splits: Sequence[Split], runs: dict[str, _Rows]) -> lis
         else:
             error = paired_error(gaps[0], splits[0].weight_test, splits[0].block)
         behind = average[best] - average[name]
-        numbers = (float(number) for number in run.others)
+        crps, cosine, half, most = (float(number) for number in run.others)
+        numbers = (crps, cosine, half, most)
         out.append(Score(task.name, name, average[name], behind, error, *numbers, run.cpu_seconds, run.settled))
     return out
 
@@ -175,7 +176,8 @@ def measure(task: Task, report: Report = silent) -> tuple[list[Score], dict[tupl
 def compute(full: bool = False, report: Report = silent) -> Table1:
     """All tasks; `full` takes 20 random splits of the wind instead of 3 and 1,000 residues instead of 250."""
     chosen = tasks(full)
-    found, fitted = [], {}
+    found: list[Score] = []
+    fitted: dict[tuple[str, str], Any] = {}
     for task in chosen:
         here, models = measure(task, report)
         found += here
