@@ -7,7 +7,7 @@ import pandas as pd
 import pytest
 
 from mgvm import MGvM, TorusMixture
-from mgvm.learning import edge_tests, fit_torus, penalty_path, pseudo_likelihood, score_matching
+from mgvm.learning import edge_tests, fit_torus, likelihood, penalty_path, pseudo_likelihood, score_matching
 
 X = np.random.default_rng(0).vonmises(0.0, 1.0, (60, 3))
 
@@ -58,3 +58,10 @@ def test_conditionals_name_shapes_that_do_not_match():
         mixture.conditional({0: [0.1, 0.2], 1: [0.1, 0.2, 0.3]})
     with pytest.raises(ValueError, match=r"shapes do not broadcast: x \(2,\), given \(3,\)"):
         mixture.conditional({0: [0.1, 0.2, 0.3]}).logpdf(np.zeros((2, 2)))
+
+
+@pytest.mark.parametrize("count", [2, 8, 40])
+def test_a_sampled_likelihood_of_too_few_rows_is_refused_at_once(count):
+    x = np.random.default_rng(0).vonmises(0.0, 2.0, (count, 4))
+    with pytest.raises(ValueError, match=f"{count} rows cannot determine 40 parameters"):
+        likelihood(x)

@@ -94,6 +94,7 @@ def test_rows_that_share_an_input_keep_their_say():
     assert model.loo_log_density_.min() > 0.3
 
 
+@pytest.mark.filterwarnings("ignore:expectation propagation did not settle")  # with noise of order 1, which is wrong
 def test_two_tides_a_day_need_a_second_harmonic():
     rng = np.random.default_rng(0)
     X = np.repeat(np.linspace(0, 3, 10), 6)[:, None]
@@ -253,3 +254,27 @@ def test_thin_data_give_finite_answers(case):
         model = CircularGPRegressor().fit(X, y)
     law = model.predict_dist([[0.0], [100.0]])
     assert np.isfinite(law.logpdf(0.3)).all()
+
+
+def test_a_chain_is_exact_and_near_to_dense_propagation():
+    X, y = data(40)
+    kernel = ConstantKernel(0.5) * Matern(1.5, nu=0.5)
+    options = {"radius": "hard", "selection": None, "average": False}
+    chain, dense = (CircularGPRegressor(kernel, inference=name, **options).fit(X, y) for name in ("auto", "ep"))
+    assert chain.log_evidence_ < 0.0
+    assert not hasattr(dense, "log_evidence_")
+    # Dense propagation approximates, and has a nugget.
+    assert np.abs(chain.loo_log_density_ - dense.loo_log_density_).mean() < 0.06
+    grid = np.array([[2.0], [7.3], [30.0]])
+    assert np.abs(np.angle(np.exp(1j * (chain.predict(grid)[:2] - dense.predict(grid)[:2])))).max() < 0.05
+    with pytest.raises(ValueError, match="nu=0.5"):
+        CircularGPRegressor(KERNEL, radius="hard", inference="chain").fit(X, y)
+
+
+def test_many_neighbours_are_the_dense_answer():
+    X, y = data(30)
+    options = {"selection": None, "average": False}
+    dense = CircularGPRegressor(KERNEL, **options).fit(X, y)
+    near = CircularGPRegressor(KERNEL, inference="neighbours", n_neighbors=29, **options).fit(X, y)
+    np.testing.assert_allclose(near.loo_log_density_, dense.loo_log_density_, atol=1e-3)
+    np.testing.assert_allclose(near.predict(X), dense.predict(X), atol=1e-3)

@@ -26,6 +26,7 @@ _SETTLING = 4  # rounds after a step, before draws count
 _OF_SAMPLING = 0.1  # variance of a fit by chance in the draws, relative to that by chance in the data
 _EXPLAINED = 2.0  # squared length of g relative to its expectation under chance
 _LONGEST = 1.0  # of a step, in standard deviations of a single row
+_RUNAWAY = 1e6  # of a natural parameter
 _LARGEST_TABLE = 1 << 25  # numbers a call holds at a time
 
 
@@ -73,7 +74,10 @@ def climb(
             # The last step is worth taking: it averages what these draws know.
             beta = beta + metric.step(whitened)
             return Sampled(beta, trace, np.sqrt(length), np.sqrt(chance), gradient, True, drawn.covariance)
-        beta = beta + metric.step(whitened) * min(1.0, _LONGEST / np.sqrt(length))
+        following = beta + metric.step(whitened) * min(1.0, _LONGEST / np.sqrt(length))
+        if not (np.isfinite(following).all() and np.abs(following).max() < _RUNAWAY):
+            break  # the maximum, if there is one, is a law that no chain can sample
+        beta = following
         if chance > goal and length <= 8.0 * chance:
             draws = min(2 * draws, max(_FIRST_DRAWS, _LARGEST_TABLE // (_CHAINS * edges.size)) * 16)
     return Sampled(beta, trace, np.sqrt(length), np.sqrt(chance), gradient, False, drawn.covariance)

@@ -257,6 +257,11 @@ def _sampled(
     from mgvm.learning._likelihood_sampled import climb
 
     report, rng = tools
+    if sample.n_rows <= model.n_parameters:
+        raise ValueError(
+            f"{sample.n_rows} rows cannot determine {model.n_parameters} parameters: the likelihood has no maximum; "
+            "give more rows, free fewer edges (submodel=), or let fit_torus(data) choose them"
+        )
     edges = EdgeStatistics(model)
     target, _, held = _targets(sample, edges)
     beta = edges.parameters(first) if not held else np.zeros(edges.size)

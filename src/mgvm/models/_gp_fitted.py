@@ -38,6 +38,10 @@ class Fitted(Protocol):
         """Whether inference reached its tolerance."""
 
     @property
+    def mismatch(self) -> float:
+        """The largest mismatch of a moment at the end, 0 where inference is exact."""
+
+    @property
     def leave_one_out(self) -> GridDensity:
         """The law of the latent direction of every input without its own observations."""
 
@@ -80,9 +84,14 @@ class DenseFitted:
         return self.tuned.converged
 
     @property
+    def mismatch(self) -> float:
+        """The largest mismatch of a moment."""
+        return self.tuned.state.mismatch
+
+    @property
     def leave_one_out(self) -> GridDensity:
         """The cavities on the soft circle."""
-        return _law_of(self.tuned.state.cavity, self.spread)
+        return law_of(self.tuned.state.cavity, self.spread)
 
     def plane(self, queries: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and covariance of the planar vector at query points, in blocks."""
@@ -98,7 +107,8 @@ class DenseFitted:
         return directions(*self.plane(queries), self.spread)
 
 
-def _law_of(natural: FloatArray, spread: float) -> GridDensity:
+def law_of(natural: FloatArray, spread: float) -> GridDensity:
+    """Directions of Gaussians in the plane, given by their natural parameters (N, 5), on the soft circle."""
     from mgvm._numerics.soft_circle import direction_log_density
 
     total = np.hypot(natural[:, 0], natural[:, 1]) + 2.0 * np.abs(natural[:, 2:]).sum(axis=1)

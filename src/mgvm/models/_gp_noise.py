@@ -47,6 +47,10 @@ class Noise(Protocol):
     def start(self) -> FloatArray:
         """Coefficients ρ to begin with, also the centre of their weak prior."""
 
+    @property
+    def two_sided(self) -> FloatArray | None:
+        """Coefficients of another kind to begin with, if there are."""
+
     def likelihood(self, rho: FloatArray, groups: Groups, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log-likelihoods (G, n) of the directions `nodes`, and their derivatives in ρ (G, n, p)."""
 
@@ -76,6 +80,15 @@ class GvMNoise:
         size = self.order if self.symmetric else 2 * self.order - 1
         rho = np.zeros(size)
         rho[0] = np.arcsinh(self.first)
+        return rho
+
+    @property
+    def two_sided(self) -> FloatArray | None:
+        """Another start where the order allows it: two groups half a turn apart, which no descent from one finds."""
+        if self.order < 2:
+            return None
+        rho = self.start
+        rho[:2] = np.arcsinh([0.3, 2.0])
         return rho
 
     def _basis(self) -> ComplexArray:
@@ -119,6 +132,12 @@ class ContaminatedNoise:
     def start(self) -> FloatArray:
         """Five in a hundred."""
         return np.append(self.clean.start, np.log(0.05 / 0.95))
+
+    @property
+    def two_sided(self) -> FloatArray | None:
+        """That of the clean law, with the same share."""
+        clean = self.clean.two_sided
+        return None if clean is None else np.append(clean, self.start[-1])
 
     def likelihood(self, rho: FloatArray, groups: Groups, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Each observation for itself: the logarithm of a mixture has no sufficient statistic."""

@@ -13,7 +13,7 @@ from mgvm._validation import FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.models._gp_average import averaged
-from mgvm.models._gp_fitted import DenseFitted
+from mgvm.models._gp_fitted import DenseFitted, Fitted
 from mgvm.models._gp_folds import FoldTuning
 from mgvm.models._gp_kernels import length_scales
 from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise, Noise
@@ -36,6 +36,8 @@ class Setting:
     n_starts: int
     average: bool
     folds: np.ndarray | None
+    engine: str  # "ep", "neighbours" or "chain"
+    n_neighbors: int | None
     rng: np.random.Generator
     verbose: int
 
@@ -45,7 +47,7 @@ class Found:
     """The chosen noise and the fits with their weights, the best first."""
 
     noise: Noise
-    fits: list[tuple[float, DenseFitted]]
+    fits: list[tuple[float, Fitted]]
     criterion_value: float
 
 
@@ -76,7 +78,7 @@ def noise_law(order: int, *, symmetric: bool, contaminated: bool) -> Noise:
 def search(inputs: Any, groups: Groups, kernels: list[Any], noises: list[Noise], setting: Setting) -> Found:
     """The best of all candidates by their own criterion; where asked, an average over hyper-parameters and kernels."""
     report = Reporter(setting.verbose)
-    found: list[tuple[Tuning, Tuned, Noise]] = []
+    found: list[tuple[Any, Any, Noise]] = []
     try:
         for noise in noises:
             for kernel in kernels:
@@ -94,12 +96,12 @@ def search(inputs: Any, groups: Groups, kernels: list[Any], noises: list[Noise],
         text = "the search for hyper-parameters was interrupted; the best found so far are kept"
         warnings.warn(text, ConvergenceWarning, stacklevel=4)
         setting = replace(setting, average=False)
-    tuning, tuned, noise = max(found, key=lambda item: (item[1].converged, item[1].objective))
+    _, tuned, noise = max(found, key=lambda item: (getattr(item[1], "converged", True), item[1].objective))
     fits = [(1.0, tuned)]
     if setting.average:
         # One noise law serves all fits of a regressor: kernels are averaged over, orders of noise chosen.
         fits = _averaged([item for item in found if item[2] is noise], tuned)
-    made = [(weight, DenseFitted.of(inputs, fit, setting.spread)) for weight, fit in fits]
+    made = [(weight, _fitted(inputs, fit, setting.spread)) for weight, fit in fits]
     return Found(noise, made, tuned.objective)
 
 
@@ -117,22 +119,40 @@ def _averaged(candidates: list[tuple[Tuning, Tuned, Noise]], best: Tuned) -> lis
     return sorted(kept, key=lambda item: item[1] is not best)
 
 
-def _tuning(inputs: Any, groups: Groups, kernel: Any, noise: Noise, setting: Setting) -> Tuning:
+def _fitted(inputs: Any, tuned: Any, spread: float) -> Fitted:
+    if isinstance(tuned, Tuned):
+        return DenseFitted.of(inputs, tuned, spread)
+    from mgvm.models._gp_chain import ChainTuned
+    from mgvm.models._gp_large import ChainFitted, NeighbourFitted
+
+    return ChainFitted(tuned) if isinstance(tuned, ChainTuned) else NeighbourFitted(tuned, spread)
+
+
+def _tuning(inputs: Any, groups: Groups, kernel: Any, noise: Noise, setting: Setting) -> Any:
+    """The search of one candidate: dense, by folds, by neighbours, or on a chain."""
     kernels = (kernel, kernel) if setting.coordinates == "separate" else (kernel,)
     prior = Prior(kernels, setting.coordinates)
+    if setting.engine == "chain":
+        from mgvm.models._gp_chain import ChainTuning
+
+        return ChainTuning(inputs, groups, prior, noise, "evidence" if setting.criterion == "evidence" else "loo")
+    if setting.engine == "neighbours":
+        from mgvm.models._gp_neighbour_tuning import NeighbourTuning
+
+        return NeighbourTuning(inputs, groups, prior, noise, setting.spread, setting.n_neighbors)
     if setting.criterion == "folds":
         assert setting.folds is not None
         return FoldTuning(inputs, groups, prior, noise, setting.spread, folds=setting.folds)
     return Tuning(inputs, groups, prior, noise, setting.spread, setting.criterion)
 
 
-def _tuned(tuning: Tuning, setting: Setting, kernel: Any) -> Tuned:
+def _tuned(tuning: Any, setting: Setting, kernel: Any) -> Any:
     if setting.criterion == "none":
         return tuning.finish(tuning.start)
     return tuning.search(_starts(tuning, setting, kernel))
 
 
-def _starts(tuning: Tuning, setting: Setting, kernel: Any) -> list[FloatArray]:
+def _starts(tuning: Any, setting: Setting, kernel: Any) -> list[FloatArray]:
     """As given, with shorter length scales, then at random within the prior."""
     first = tuning.start
     shorter = np.zeros(first.size)
@@ -141,7 +161,11 @@ def _starts(tuning: Tuning, setting: Setting, kernel: Any) -> list[FloatArray]:
     starts = [first, first + shorter] if marks.any() else [first]
     while len(starts) < setting.n_starts:
         starts.append(first + setting.rng.normal(0.0, 1.0, first.size))
-    return starts[: setting.n_starts]
+    starts = starts[: setting.n_starts]
+    other = tuning.noise.two_sided
+    if other is not None:
+        starts.append(np.concatenate([tuning.prior.theta, other]))
+    return starts
 
 
 def orders_worth_trying(residuals: FloatArray, weights: FloatArray) -> list[int]:

@@ -1,0 +1,88 @@
+"""Fits of many inputs: nearest-neighbour propagation, and the exact chain, behind the face of `Fitted`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from mgvm._validation import FloatArray
+from mgvm.circle.grid_density import GridDensity
+from mgvm.models._gp_chain import ChainTuned
+from mgvm.models._gp_fitted import law_of
+from mgvm.models._gp_neighbour_tuning import NeighbourTuned
+from mgvm.models._gp_predict import directions
+
+
+@dataclass(frozen=True)
+class NeighbourFitted:
+    """The end of nearest-neighbour expectation propagation."""
+
+    tuned: NeighbourTuned
+    spread: float
+
+    @property
+    def rho(self) -> FloatArray:
+        """Coefficients of the noise."""
+        return self.tuned.rho
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """The learnt kernel."""
+        return self.tuned.prior.kernels
+
+    @property
+    def objective(self) -> float:
+        """What was maximised."""
+        return self.tuned.objective
+
+    @property
+    def converged(self) -> bool:
+        """Whether inference reached its tolerance."""
+        return self.tuned.converged
+
+    @property
+    def mismatch(self) -> float:
+        """The largest mismatch of a moment."""
+        return self.tuned.state.mismatch
+
+    @property
+    def leave_one_out(self) -> GridDensity:
+        """The cavities on the soft circle."""
+        return law_of(self.tuned.state.cavity, self.spread)
+
+    def latent(self, queries: Any) -> GridDensity:
+        """The Gaussian at every query, on the soft circle."""
+        return directions(*self.tuned.predict(queries), self.spread)
+
+
+@dataclass(frozen=True)
+class ChainFitted:
+    """The end of exact inference on a line."""
+
+    tuned: ChainTuned
+    converged: bool = True
+    mismatch: float = 0.0
+
+    @property
+    def rho(self) -> FloatArray:
+        """Coefficients of the noise."""
+        return self.tuned.rho
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """The learnt kernel."""
+        return self.tuned.prior.kernels
+
+    @property
+    def objective(self) -> float:
+        """What was maximised."""
+        return self.tuned.objective
+
+    @property
+    def leave_one_out(self) -> GridDensity:
+        """Marginals without the own likelihood."""
+        return GridDensity(self.tuned.state.full - self.tuned.state.site)
+
+    def latent(self, queries: Any) -> GridDensity:
+        """The exact law at every query."""
+        return self.tuned.predict(queries)
