@@ -10,6 +10,10 @@ PIP = $(BIN)/python -m pip --disable-pip-version-check install --quiet
 # Tests draw pictures but never open a window.
 export MPLBACKEND = Agg
 
+# Tests run on all cores, one process each: threads of the linear algebra would only get in each other's way.
+PARALLEL = OPENBLAS_NUM_THREADS=1 OMP_NUM_THREADS=1 MKL_NUM_THREADS=1 $(BIN)/python
+SPREAD = -n auto --dist worksteal
+
 # Numba keeps compiled code by the file it was called in and does not see changes in what that calls: one cache for each
 # state of the numerics.
 export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numerics/*.py | cksum | cut -d' ' -f1)
@@ -18,7 +22,7 @@ export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numeric
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo        fit the circle laws to 564,516 Uber pick-ups; table and figure in $(OUT)/"
+	@echo "make demo        laws for 564,516 times of day and 13,742 residues; tables and figures in $(OUT)/"
 	@echo "make test        run the tests"
 	@echo "make test-nojit  run the tests of the numerics with the compiler off"
 	@echo "make lint        ruff, mypy, import-linter"
@@ -30,10 +34,10 @@ demo: $(VENV)/.demo-ready
 	$(BIN)/mgvm demo --out "$(OUT)"
 
 test: $(VENV)/.dev-ready
-	$(BIN)/python -m pytest $(PYTEST_ARGS)
+	$(PARALLEL) -m pytest $(SPREAD) $(PYTEST_ARGS)
 
 test-nojit: $(VENV)/.dev-ready
-	NUMBA_DISABLE_JIT=1 $(BIN)/python -m pytest tests/numerics -m "not jit_only" $(PYTEST_ARGS)
+	NUMBA_DISABLE_JIT=1 $(PARALLEL) -m pytest $(SPREAD) tests/numerics -m "not jit_only" $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev-ready
 	$(BIN)/ruff check
