@@ -91,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     reproduce.add_argument("--force", action="store_true", help="replace files in the way that this did not make")
     reproduce.add_argument(
-        "--full", action="store_true", help="table1: 20 random splits instead of 3, 1,000 residues instead of 250"
+        "--full", action="store_true", help="table1: 20 random splits instead of 3, 1,000 residues instead of 150"
     )
     return parser
 

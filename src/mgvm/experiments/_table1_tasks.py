@@ -157,7 +157,7 @@ def _wind(full: bool) -> list[Task]:
             yield halves(rng.choice(260, _HELD_OUT, replace=False))
 
     every = [*circular(), stacked(), *baselines()]
-    fewer = every if full else [*circular(_radii(full)), stacked(), *baselines()]
+    fewer = every if full else [stacked(), *circular(_radii(full)), *baselines()]
     number = "20" if full else "3"
     return [
         Task("Wind, published", "52 stations given 208", published, [*every, *engines(gibbs=full)], None, -0.30),
@@ -166,7 +166,7 @@ def _wind(full: bool) -> list[Task]:
 
 
 def _protein(full: bool) -> Task:
-    count = 1000 if full else 250
+    count = 1000 if full else 150
 
     def splits() -> Iterator[Split]:
         asp = datasets.load_protein_asp()
@@ -175,7 +175,9 @@ def _protein(full: bool) -> Task:
         test = asp.valid[rng.choice(len(asp.valid), 1000, replace=False)]
         yield Split(_turns(train), train[:, 2], None, _turns(test), test[:, 2], np.ones(1000), np.arange(1000))
 
-    options: dict[str, Any] = {"noise_order": 3, "n_starts": 1, "symmetric_noise": False}
+    # By leave-one-out on the training rows, order 4 is better than 3, and this kernel than a smoother one.
+    kernel = ConstantKernel(0.5) * Matern(1.0, nu=0.5) + ConstantKernel(0.1)
+    options: dict[str, Any] = {"noise_order": 4, "n_starts": 1, "kernel": kernel}
     models = [*circular(_radii(full), **options), stacked(kernel_too=True, **options), *baselines(doubled=True)]
     about = f"chi1 of 1,000 aspartates given phi, psi; {count:,} to learn from"
     return Task("Protein", about, splits, models, ("1.42e5", "-3.34e5", "1.28e5"))

@@ -174,7 +174,7 @@ def measure(task: Task, report: Report = silent) -> tuple[list[Score], dict[tupl
 
 
 def compute(full: bool = False, report: Report = silent) -> Table1:
-    """All tasks; `full` takes 20 random splits of the wind instead of 3 and 1,000 residues instead of 250."""
+    """All tasks; `full` takes 20 random splits of the wind instead of 3 and 1,000 residues instead of 150."""
     chosen = tasks(full)
     found: list[Score] = []
     fitted: dict[tuple[str, str], Any] = {}
