@@ -16,6 +16,7 @@ from mgvm.models._gp_tuning import Tuned
 
 _CHUNK = 2**24  # numbers in one block of covariances with the inputs
 _BLOCK = 2**22
+_DEEP = 40.0  # nats below the top at which a node no longer counts
 
 
 class Fitted(Protocol):
@@ -129,6 +130,8 @@ def row_log_densities(alone: GridDensity, groups: Groups, noise: Noise, rho: Flo
     count = max(alone.log_values.shape[-1], cells(noise.concentration(rho) * float(groups.total.max())))
     nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
     size = max(1, _BLOCK // count)
+    noisy = noise.log_density(rho, nodes)
+    negligible = -_DEEP - float(np.ptp(noisy))  # leaving one observation out lifts no node by more than the noise spans
     for begin in range(0, groups.starts.size, size):
         which = np.arange(begin, min(begin + size, groups.starts.size))
         law = alone[which]
@@ -136,10 +139,12 @@ def row_log_densities(alone: GridDensity, groups: Groups, noise: Noise, rho: Flo
         values = values + noise.likelihood(rho, groups.take(which), nodes)[0]
         values = values - logsumexp(values, axis=1, keepdims=True)
         for i in which:
+            near = values[i - begin] > values[i - begin].max() + negligible
+            weights, places = values[i - begin][near], nodes[near]
             for rows in _blocks(groups.starts[i], ends[i], size):
                 # Of a weighted row, one of the w equal observations it stands for is left out.
-                single = noise.log_density(rho, groups.angles[rows, None] - nodes)
-                out[rows] = -logsumexp(values[i - begin] - single, axis=1)
+                single = noise.log_density(rho, groups.angles[rows, None] - places)
+                out[rows] = -logsumexp(weights - single, axis=1)
     return out
 
 

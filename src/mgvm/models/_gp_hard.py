@@ -96,7 +96,7 @@ def _mean_of_directions(weights: FloatArray, rest: FloatArray, draws: FloatArray
     for a, covariance in zip(weights, rest, strict=True):
         mean = vectors @ a.T
         law = directions(mean, np.broadcast_to(covariance, (len(mean), 2, 2)), 0.0)
-        laws.append(np.exp(law.log_values).mean(axis=0))
+        laws.append(np.maximum(np.exp(law.log_values).mean(axis=0), 1e-300))
     count = max(len(values) for values in laws)
     nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
     return GridDensity(np.stack([np.log(v) if len(v) == count else GridDensity(np.log(v)).logpdf(nodes) for v in laws]))

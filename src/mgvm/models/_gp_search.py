@@ -169,12 +169,11 @@ def _starts(tuning: Any, setting: Setting, kernel: Any) -> list[FloatArray]:
 
 
 def orders_worth_trying(residuals: FloatArray, weights: FloatArray) -> list[int]:
-    """1, and the order up to 4 that describes the residuals best by BIC, if its law has several modes."""
+    """1, and those up to 4 whose law of the residuals has several modes and describes them better by BIC."""
     count = float(weights.sum())
     scores = {}
     for order in range(1, _HIGHEST + 1):
         law = GvM.fit(residuals, weights=weights, order=order)
         bic = 2 * order * np.log(count) - 2.0 * float(weights @ law.logpdf(residuals))
         scores[order] = (bic, int(np.isfinite(np.asarray(law.modes().location)).sum()))
-    best = min(scores, key=lambda order: scores[order][0])
-    return [1, best] if best > 1 and scores[best][1] > 1 else [1]
+    return [1] + [order for order, (bic, modes) in scores.items() if order > 1 and modes > 1 and bic < scores[1][0]]
