@@ -49,7 +49,7 @@ def test_demo_end_to_end(tmp_path):
     start = time.monotonic()
     done = run("demo", "--out", "results", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - start < 60
+    assert time.monotonic() - start < 150  # with all compilation; half a minute once that is done
     for name in (FIGURE, TABLE, "ramachandran.png", "ramachandran.csv"):
         assert f"wrote {os.path.join('results', name)}" in done.stdout
     assert len(list((tmp_path / "results").iterdir())) == 4
