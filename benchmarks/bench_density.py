@@ -35,7 +35,7 @@ QUICK = (1_500, 1_000)
 SIZES = {
     "mgvm": {"backbone": 12},
     "directed": {"asp": 30, "his": 100, "lys": 100},
-    "von_mises": {"backbone": 60, "asp": 100, "his": 150, "lys": 150},
+    "von_mises": {"backbone": 60, "asp": 100},
     "wrapped_normal": {"backbone": 93, "asp": 139, "his": 210, "lys": 298},
 }
 TITLES = {

@@ -7,6 +7,7 @@ coupling connects turn on their own, so all is done for each connected component
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
@@ -137,7 +138,7 @@ def side_gain(workspace: Workspace, state: State, found: Symmetry) -> FloatArray
     # Σ⁻¹m = h₀ + h.
     length = found.total((mean * (problem.linear + state.sites.linear)).sum(axis=1))
     fair = separation_information(2.0 * np.sqrt(np.maximum(length, 0.0))) / np.log(2.0)
-    turns = 0.5 * np.log1p(2.0 * np.pi / np.e * np.maximum(fisher, 0.0))
+    turns = 0.5 * np.log1p(2.0 * np.pi / math.e * np.maximum(fisher, 0.0))
     return np.where(found.orders == 0, turns, fair * np.log(np.maximum(found.orders, 1)))
 
 
