@@ -1,9 +1,10 @@
 """Claim: mixtures on the torus give better densities of protein angles than the alternatives do.
 
 Mean log density of held-out rows in nats, its standard error over rows, the spread over seeds, and paired differences
-to the first method. Every method chooses its settings (components, shrinkage, bandwidths, neighbours) on training rows.
-Seeds draw other rows, or where the split is a published one start the fits elsewhere. `--quick` takes few rows;
-`--cache folder` keeps what was measured, one file a fit, so that an interrupted run goes on where it ended.
+to the first method. Kernels and neighbours choose their settings by leave-one-out on training rows; sizes of mixtures
+are given below, with where they come from, or chosen by every fit with `--choose`. Seeds draw other rows, or
+where the split is a published one start the fits elsewhere. `--quick` takes few rows; `--cache folder` keeps what was
+measured, one file a fit, so that an interrupted run goes on where it ended.
 """
 
 from __future__ import annotations
