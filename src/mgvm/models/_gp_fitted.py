@@ -50,8 +50,29 @@ class Fitted(Protocol):
         """The law of the latent direction at query points, each asked alone."""
 
 
+class FromTuned:
+    """What every kind of fit takes from the end of its search, `tuned`."""
+
+    tuned: Any
+
+    @property
+    def rho(self) -> FloatArray:
+        """Coefficients of the noise."""
+        return np.asarray(self.tuned.rho)
+
+    @property
+    def kernels(self) -> tuple[Any, ...]:
+        """The learnt kernels."""
+        return tuple(self.tuned.prior.kernels)
+
+    @property
+    def objective(self) -> float:
+        """What was maximised."""
+        return float(self.tuned.objective)
+
+
 @dataclass(frozen=True)
-class DenseFitted:
+class DenseFitted(FromTuned):
     """The end of dense expectation propagation."""
 
     inputs: Any
@@ -63,21 +84,6 @@ class DenseFitted:
     def of(cls, inputs: Any, tuned: Tuned, spread: float) -> DenseFitted:
         """Keep what predictions need."""
         return cls(inputs, tuned, spread, Posterior.of(tuned.state))
-
-    @property
-    def rho(self) -> FloatArray:
-        """Coefficients of the noise."""
-        return self.tuned.rho
-
-    @property
-    def kernels(self) -> tuple[Any, ...]:
-        """The learnt kernels."""
-        return self.tuned.prior.kernels
-
-    @property
-    def objective(self) -> float:
-        """What was maximised."""
-        return self.tuned.objective
 
     @property
     def converged(self) -> bool:

@@ -5,35 +5,19 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.models._gp_chain import ChainTuned
-from mgvm.models._gp_fitted import law_of
+from mgvm.models._gp_fitted import FromTuned, law_of
 from mgvm.models._gp_neighbour_tuning import NeighbourTuned
 from mgvm.models._gp_predict import directions
 
 
 @dataclass(frozen=True)
-class NeighbourFitted:
+class NeighbourFitted(FromTuned):
     """The end of nearest-neighbour expectation propagation."""
 
     tuned: NeighbourTuned
     spread: float
-
-    @property
-    def rho(self) -> FloatArray:
-        """Coefficients of the noise."""
-        return self.tuned.rho
-
-    @property
-    def kernels(self) -> tuple[Any, ...]:
-        """The learnt kernel."""
-        return self.tuned.prior.kernels
-
-    @property
-    def objective(self) -> float:
-        """What was maximised."""
-        return self.tuned.objective
 
     @property
     def converged(self) -> bool:
@@ -56,27 +40,12 @@ class NeighbourFitted:
 
 
 @dataclass(frozen=True)
-class ChainFitted:
+class ChainFitted(FromTuned):
     """The end of exact inference on a line."""
 
     tuned: ChainTuned
     converged: bool = True
     mismatch: float = 0.0
-
-    @property
-    def rho(self) -> FloatArray:
-        """Coefficients of the noise."""
-        return self.tuned.rho
-
-    @property
-    def kernels(self) -> tuple[Any, ...]:
-        """The learnt kernel."""
-        return self.tuned.prior.kernels
-
-    @property
-    def objective(self) -> float:
-        """What was maximised."""
-        return self.tuned.objective
 
     @property
     def leave_one_out(self) -> GridDensity:
