@@ -1,4 +1,4 @@
-"""Claim: circular regression is linear in the number of inputs.
+"""Claim: circular regression costs little more than in proportion to the number of inputs.
 
 Nearest-neighbour expectation propagation: 15,000 inputs within 2 CPU seconds a run, 100,000 fitted within minutes. The
 exact chain: 20,000 inputs within 2 CPU seconds a likelihood, 15,000 fitted within 30. With `--large` the fit of 100,000
@@ -144,7 +144,7 @@ def plot(times, path):
         axes.loglog(SIZES, values, marker=mark, label=name)
     reference = np.array(SIZES, dtype=float)
     axes.loglog(reference, times["neighbours, plane"][-1] * reference / reference[-1] * 1.6, "k:", label="linear")
-    axes.set(xlabel="inputs N", ylabel="CPU seconds a run", title="Circular regression is linear in N")
+    axes.set(xlabel="inputs N", ylabel="CPU seconds a run", title="Circular regression of many inputs")
     axes.legend(frameon=False)
     axes.spines[["top", "right"]].set_visible(False)
     figure.savefig(path, dpi=120)

@@ -77,6 +77,15 @@ def against_dimension(rate):
     return times
 
 
+def narrow_angles():
+    lines = []
+    for dimension in TARGETS:
+        x = angles(dimension, least=0.3)
+        seconds, fit = cpu_time(lambda x=x: score_matching(x), 2)
+        lines.append([dimension, fit.n_iterations, fit.gradient_norm, seconds, verdict(seconds, TARGETS[dimension])])
+    table("The same with spreads of 0.3 to 1.2 radians", ["angles", "steps", "gradient", "CPU s", "target"], lines)
+
+
 def against_count():
     lines, times = [], []
     for count in COUNTS:
@@ -212,6 +221,7 @@ def main():
     print(f"Single-precision products on one core: {rate / 1e9:.0f} Gflop/s")
     by_dimension = against_dimension(rate)
     by_count = against_count()
+    narrow_angles()
     steps_saved()
     against_naive()
     large = memory()

@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.models._gp_noise import Groups, Noise
-from mgvm.models._gp_predict import Posterior, cells, directions
+from mgvm.models._gp_predict import Posterior, cells, directions, law_of
 from mgvm.models._gp_tuning import Tuned
 
 _CHUNK = 2**24  # numbers in one block of covariances with the inputs
@@ -71,8 +71,29 @@ class FromTuned:
         return float(self.tuned.objective)
 
 
+class Propagated(FromTuned):
+    """The end of expectation propagation: a state with cavities, on a circle of the given softness."""
+
+    spread: float
+
+    @property
+    def converged(self) -> bool:
+        """Whether inference reached its tolerance."""
+        return bool(self.tuned.converged)
+
+    @property
+    def mismatch(self) -> float:
+        """The largest mismatch of a moment."""
+        return float(self.tuned.state.mismatch)
+
+    @property
+    def leave_one_out(self) -> GridDensity:
+        """The cavities on the soft circle."""
+        return law_of(self.tuned.state.cavity, self.spread)
+
+
 @dataclass(frozen=True)
-class DenseFitted(FromTuned):
+class DenseFitted(Propagated):
     """The end of dense expectation propagation."""
 
     inputs: Any
@@ -84,21 +105,6 @@ class DenseFitted(FromTuned):
     def of(cls, inputs: Any, tuned: Tuned, spread: float) -> DenseFitted:
         """Keep what predictions need."""
         return cls(inputs, tuned, spread, Posterior.of(tuned.state))
-
-    @property
-    def converged(self) -> bool:
-        """Whether inference reached its tolerance."""
-        return self.tuned.converged
-
-    @property
-    def mismatch(self) -> float:
-        """The largest mismatch of a moment."""
-        return self.tuned.state.mismatch
-
-    @property
-    def leave_one_out(self) -> GridDensity:
-        """The cavities on the soft circle."""
-        return law_of(self.tuned.state.cavity, self.spread)
 
     def plane(self, queries: Any) -> tuple[FloatArray, FloatArray]:
         """Mean and covariance of the planar vector at query points, in blocks."""
@@ -112,17 +118,6 @@ class DenseFitted(FromTuned):
     def latent(self, queries: Any) -> GridDensity:
         """The Gaussian at every query, on the soft circle."""
         return directions(*self.plane(queries), self.spread)
-
-
-def law_of(natural: FloatArray, spread: float) -> GridDensity:
-    """Directions of Gaussians in the plane, given by their natural parameters (N, 5), on the soft circle."""
-    from mgvm._numerics.soft_circle import direction_log_density
-
-    total = np.hypot(natural[:, 0], natural[:, 1]) + 2.0 * np.abs(natural[:, 2:]).sum(axis=1)
-    count = cells(float(total.max(initial=0.0)))
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
-    pull = -1.0 if spread == 0.0 else spread**-2.0
-    return GridDensity(direction_log_density(natural, np.stack([np.cos(nodes), np.sin(nodes)]), pull))
 
 
 def row_log_densities(alone: GridDensity, groups: Groups, noise: Noise, rho: FloatArray) -> FloatArray:

@@ -7,32 +7,17 @@ from typing import Any
 
 from mgvm.circle.grid_density import GridDensity
 from mgvm.models._gp_chain import ChainTuned
-from mgvm.models._gp_fitted import FromTuned, law_of
+from mgvm.models._gp_fitted import FromTuned, Propagated
 from mgvm.models._gp_neighbour_tuning import NeighbourTuned
 from mgvm.models._gp_predict import directions
 
 
 @dataclass(frozen=True)
-class NeighbourFitted(FromTuned):
+class NeighbourFitted(Propagated):
     """The end of nearest-neighbour expectation propagation."""
 
     tuned: NeighbourTuned
     spread: float
-
-    @property
-    def converged(self) -> bool:
-        """Whether inference reached its tolerance."""
-        return self.tuned.converged
-
-    @property
-    def mismatch(self) -> float:
-        """The largest mismatch of a moment."""
-        return self.tuned.state.mismatch
-
-    @property
-    def leave_one_out(self) -> GridDensity:
-        """The cavities on the soft circle."""
-        return law_of(self.tuned.state.cavity, self.spread)
 
     def latent(self, queries: Any) -> GridDensity:
         """The Gaussian at every query, on the soft circle."""

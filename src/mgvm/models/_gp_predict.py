@@ -65,6 +65,11 @@ def directions(mean: FloatArray, covariance: FloatArray, spread: float) -> GridD
     """The law of the latent direction at every query point: the Gaussian on the soft circle."""
     natural = natural_of(mean, covariance)
     assert natural is not None
+    return law_of(natural, spread)
+
+
+def law_of(natural: FloatArray, spread: float) -> GridDensity:
+    """Directions of Gaussians in the plane, given by their natural parameters (N, 5), on the soft circle."""
     total = np.hypot(natural[:, 0], natural[:, 1]) + 2.0 * np.abs(natural[:, 2:]).sum(axis=1)
     count = cells(float(total.max(initial=0.0)))
     nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
