@@ -36,8 +36,9 @@ class Groups(NamedTuple):
         """The groups at some indices."""
         ends = np.append(self.starts[1:], self.angles.size)
         sizes = (ends - self.starts)[which]
-        rows = np.concatenate([np.arange(self.starts[i], ends[i]) for i in which])
-        return Groups(self.angles[rows], self.weights[rows], np.cumsum(np.append(0, sizes[:-1])))
+        begins = np.cumsum(sizes) - sizes
+        rows = np.arange(sizes.sum()) + np.repeat(self.starts[which] - begins, sizes)
+        return Groups(self.angles[rows], self.weights[rows], begins)
 
 
 class Noise(Protocol):
