@@ -36,107 +36,123 @@ def conditional_weights(
     """K⁻¹ (B, m, m), w (B, m) and v (B,) of B targets; NaN where a K is not positive definite.
 
     gram (U, U) holds the covariances of all points of a block, cross (B, U) those of the targets with them, variances
-    (B,) their own; members (B, m) are the rows of the neighbours.
+    (B,) their own; members (B, m) are the rows of the neighbours. Gauss-Jordan steps on [[K, k], [kᵀ, k_nn]] leave all
+    three where K, k and k_nn were.
     """
     size, m = members.shape
     inverses, weights, rest = np.empty((size, m, m)), np.empty((size, m)), np.empty(size)
-    lower, back = np.empty((m, m)), np.zeros((m, m))
+    system = np.zeros((m + 1, _padded(m + 1)))
     for n in range(size):
         for i in range(m):
-            for j in range(i + 1):
-                total = gram[members[n, i], members[n, j]]
-                for k in range(j):
-                    total -= lower[i, k] * lower[j, k]
-                lower[i, j] = math.sqrt(total) if i == j else total / lower[j, j]
-        # back = L⁻¹ by rows, then K⁻¹ = L⁻ᵀL⁻¹.
-        for i in range(m):
-            back[i, i] = 1.0 / lower[i, i]
-            for j in range(i):
-                total = 0.0
-                for k in range(j, i):
-                    total -= lower[i, k] * back[k, j]
-                back[i, j] = total * back[i, i]
-        for i in range(m):
-            for j in range(i + 1):
-                inverses[n, i, j] = 0.0
-        for k in range(m):
-            for i in range(k + 1):
-                for j in range(i + 1):
-                    inverses[n, i, j] += back[k, i] * back[k, j]
-        for i in range(m):
-            for j in range(i):
-                inverses[n, j, i] = inverses[n, i, j]
-        rest[n] = variances[n]
-        for i in range(m):
-            total = 0.0
+            near = gram[members[n, i]]
             for j in range(m):
-                total += inverses[n, i, j] * cross[n, members[n, j]]
-            weights[n, i] = total
-            rest[n] -= total * cross[n, members[n, i]]
+                system[i, j] = near[members[n, j]]
+            system[i, m] = system[m, i] = cross[n, members[n, i]]
+        system[m, m] = variances[n]
+        sound = _invert(system, m)
+        for i in range(m):
+            for j in range(m):
+                inverses[n, i, j] = system[i, j]
+            weights[n, i] = system[i, m]
+        rest[n] = system[m, m] if sound else np.nan
     return inverses, weights, rest
 
 
 @inner(fastmath={"contract"})
-def _solve(system: FloatArray, right: FloatArray) -> float:
-    """Solutions of a symmetric system (2m, 2m) for three right sides (3, 2m), in place: LDLᵀ; its smallest pivot."""
+def _padded(width: int) -> int:
+    """A multiple of eight: rows of whole vector registers leave no scalar rest."""
+    return (width + 7) // 8 * 8
+
+
+@inner(fastmath={"contract"})
+def _invert(system: FloatArray, count: int) -> bool:
+    """Gauss-Jordan steps on the first `count` pivots, in place; whether all were positive."""
+    for k in range(count):
+        source = system[k]
+        if not source[k] > 0.0:
+            return False
+        pivot = 1.0 / source[k]
+        source[k] = 1.0
+        for j in range(source.size):
+            source[j] *= pivot
+        for i in range(system.shape[0]):
+            if i != k:
+                target = system[i]
+                factor = target[k]
+                target[k] = 0.0
+                for j in range(target.size):
+                    target[j] -= factor * source[j]
+    return True
+
+
+@inner(fastmath={"contract"})
+def _eliminate(system: FloatArray) -> float:
+    """The upper factor of A = LDLᵀ with its right sides, in place, row by row; the smallest pivot."""
     size, smallest = system.shape[0], np.inf
     for k in range(size):
         smallest = min(smallest, system[k, k])
         pivot = 1.0 / system[k, k]
-        source = system[k]
         for i in range(k + 1, size):
-            factor = source[i] * pivot
-            if factor != 0.0:
-                target = system[i]
-                for j in range(i, size):
-                    target[j] -= factor * source[j]
-                for q in range(3):
-                    right[q, i] -= factor * right[q, k]
-    for k in range(size - 1, -1, -1):
-        pivot = 1.0 / system[k, k]
-        for q in range(3):
-            total = right[q, k]
-            for j in range(k + 1, size):
-                total -= system[k, j] * right[q, j]
-            right[q, k] = total * pivot
+            factor = system[k, i] * pivot
+            # From whole vectors on: what lies before the diagonal is never read.
+            begin = i // 8 * 8
+            target, source = system[i][begin:], system[k][begin:]
+            for j in range(target.size):
+                target[j] -= factor * source[j]
     return smallest
 
 
 @inner(fastmath={"contract"})
-def _posterior(
-    n: int, sites: FloatArray, near: Near, conditional: Conditional, system: FloatArray, right: FloatArray
-) -> float:
-    """Columns of Y and μ of one target into the rows of `right` (3, 2m); returns the smallest pivot of A."""
+def _posterior(n: int, sites: FloatArray, near: Near, conditional: Conditional, system: FloatArray) -> float:
+    """[A, w ⊗ 1, h] of one target in `system` (2m, >= 2m + 3), eliminated; the smallest pivot of A."""
     neighbours, used = near
     inverses, weights = conditional[0], conditional[1]
     m = neighbours.shape[1]
     for i in range(m):
+        one, two = system[2 * i], system[2 * i + 1]
         for j in range(i, m):
             value = inverses[n, i, j]
-            system[2 * i, 2 * j] = system[2 * i + 1, 2 * j + 1] = value
-            system[2 * i, 2 * j + 1] = system[2 * i + 1, 2 * j] = 0.0
+            one[2 * j] = two[2 * j + 1] = value
+            one[2 * j + 1] = two[2 * j] = 0.0
         own, share = sites[neighbours[n, i]], used[n, i]
-        system[2 * i, 2 * i] -= 2.0 * share * own[2]
-        system[2 * i + 1, 2 * i + 1] -= 2.0 * share * own[4]
-        system[2 * i, 2 * i + 1] = -share * own[3]
-        right[0, 2 * i] = right[1, 2 * i + 1] = weights[n, i]
-        right[0, 2 * i + 1] = right[1, 2 * i] = 0.0
-        right[2, 2 * i], right[2, 2 * i + 1] = share * own[0], share * own[1]
-    return _solve(system, right)
+        one[2 * i] -= 2.0 * share * own[2]
+        two[2 * i + 1] -= 2.0 * share * own[4]
+        one[2 * i + 1] = -share * own[3]
+        one[2 * m] = two[2 * m + 1] = weights[n, i]
+        one[2 * m + 1] = two[2 * m] = 0.0
+        one[2 * m + 2], two[2 * m + 2] = share * own[0], share * own[1]
+    return _eliminate(system)
 
 
 @inner(fastmath={"contract"})
-def _project(weights: FloatArray, rest: float, right: FloatArray, out: FloatArray) -> None:
-    """Mean (2) and covariance (3: 11, 12, 22) of a target into `out` (5)."""
+def _project(system: FloatArray, rest: float, out: FloatArray) -> None:
+    """Mean (2) and covariance (3: 11, 12, 22) of a target into `out` (5): products R D⁻¹ R of eliminated right sides."""
+    size = system.shape[0]
     out[0] = out[1] = out[3] = 0.0
     out[2] = out[4] = rest
-    for i in range(weights.shape[0]):
-        w = weights[i]
-        out[0] += w * right[2, 2 * i]
-        out[1] += w * right[2, 2 * i + 1]
-        out[2] += w * right[0, 2 * i]
-        out[3] += 0.5 * w * (right[1, 2 * i] + right[0, 2 * i + 1])
-        out[4] += w * right[1, 2 * i + 1]
+    for k in range(size):
+        pivot = 1.0 / system[k, k]
+        a, b, h = system[k, size], system[k, size + 1], system[k, size + 2]
+        out[0] += a * h * pivot
+        out[1] += b * h * pivot
+        out[2] += a * a * pivot
+        out[3] += a * b * pivot
+        out[4] += b * b * pivot
+
+
+@inner(fastmath={"contract"})
+def _substitute(system: FloatArray) -> None:
+    """A⁻¹ of the right sides in their places, from what `_eliminate` leaves."""
+    size = system.shape[0]
+    for k in range(size - 1, -1, -1):
+        pivot = 1.0 / system[k, k]
+        a, b, h = system[k, size], system[k, size + 1], system[k, size + 2]
+        for j in range(k + 1, size):
+            factor = system[k, j]
+            a -= factor * system[j, size]
+            b -= factor * system[j, size + 1]
+            h -= factor * system[j, size + 2]
+        system[k, size], system[k, size + 1], system[k, size + 2] = a * pivot, b * pivot, h * pivot
 
 
 @entry(fastmath={"contract"})
@@ -151,14 +167,16 @@ def krige(
     size, m = near[0].shape
     moments = np.empty((size, 5))
     shared, local, pivots = np.empty((size, m, 4)), np.empty((size, m, 2)), np.empty(size)
-    system, right = np.empty((2 * m, 2 * m)), np.empty((3, 2 * m))
+    system = np.zeros((2 * m, _padded(2 * m + 3)))
     for n in range(size):
-        pivots[n] = _posterior(n, sites, near, conditional, system, right)
-        _project(conditional[1][n], conditional[2][n], right, moments[n])
+        pivots[n] = _posterior(n, sites, near, conditional, system)
+        _project(system, conditional[2][n], moments[n])
+        _substitute(system)
         for i in range(m):
             for k in range(2):
-                shared[n, i, k], shared[n, i, 2 + k] = right[k, 2 * i], right[k, 2 * i + 1]
-                local[n, i, k] = right[2, 2 * i + k]
+                row = system[2 * i + k]
+                shared[n, i, 2 * k], shared[n, i, 2 * k + 1] = row[2 * m], row[2 * m + 1]
+                local[n, i, k] = row[2 * m + 2]
     return moments, shared, local, pivots
 
 
@@ -213,13 +231,13 @@ def sweep(
     """
     values, points, pull = tables
     m, count = near[0].shape[1], values.shape[1]
-    system, right = np.empty((2 * m, 2 * m)), np.empty((3, 2 * m))
+    system = np.zeros((2 * m, _padded(2 * m + 3)))
     weights, powers = np.empty(count), np.empty((count, 4))
     moments, cavity, matched, moved = np.empty(5), np.empty(5), np.empty(5), np.full(order.size, np.inf)
     for place in range(order.size):
         n = order[place]
-        pivot = _posterior(n, sites, near, conditional, system, right)
-        _project(conditional[1][n], conditional[2][n], right, moments)
+        pivot = _posterior(n, sites, near, conditional, system)
+        _project(system, conditional[2][n], moments)
         if not (pivot > 0.0 and _natural(moments, cavity)):
             continue
         if not math.isfinite(weigh(cavity, values[n], points, pull, weights, powers)):
