@@ -198,7 +198,7 @@ def _tilted(weights: FloatArray, powers: FloatArray, points: FloatArray, out: Fl
     """Mean and covariance of a tilted law from its nodes' probabilities and radial moments."""
     m1 = m2 = s1 = s2 = s3 = 0.0
     for j in range(weights.shape[0]):
-        c, s, w1, w2 = points[0, j], points[1, j], weights[j] * powers[j, 0], weights[j] * powers[j, 1]
+        c, s, w1, w2 = points[0, j], points[1, j], weights[j] * powers[0, j], weights[j] * powers[1, j]
         m1 += w1 * c
         m2 += w1 * s
         s1 += w2 * c * c
@@ -232,7 +232,7 @@ def sweep(
     values, points, pull = tables
     m, count = near[0].shape[1], values.shape[1]
     system = np.zeros((2 * m, _padded(2 * m + 3)))
-    weights, powers = np.empty(count), np.empty((count, 4))
+    weights, powers = np.empty(count), np.empty((4, count))
     moments, cavity, matched, moved = np.empty(5), np.empty(5), np.empty(5), np.full(order.size, np.inf)
     for place in range(order.size):
         n = order[place]

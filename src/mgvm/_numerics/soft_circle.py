@@ -1,10 +1,11 @@
 """Tilted laws of the soft circle: a Gaussian cavity in the plane, a radial factor, a likelihood of the direction.
 
 In polar coordinates x = r u, u = (cos φ, sin φ), a Gaussian exp(ξ·T(x)) with T = (x₁, x₂, x₁², x₁x₂, x₂²) times exp(-(r
-- 1)²/2τ²) is exp(-½ar² + br - ½τ⁻²) with a = τ⁻² - 2(ξ₃c² + ξ₄cs + ξ₅s²) and b = ξ₁c + ξ₂s + τ⁻². Its radial integrals
-I_k = ∫₀^∞ r^k exp(-½ar² + br) dr follow from I₀ = √(2π/a) e^{D²/2} Φ(D), D = b/√a, by parts: I₁ = (1 + bI₀)/a and
-I_{k+1} = (k I_{k-1} + b I_k)/a. The direction then has the density I₁·likelihood, integrated by the periodic trapezoid
-rule. Where D < 0 the recurrences cancel, but there is always a direction with D >= 0 that outweighs those by e^{D²/2}.
+- 1)²/2τ²) is exp(-½ar² + br - ½τ⁻²) with a = τ⁻² - 2(ξ₃c² + ξ₄cs + ξ₅s²) and b = ξ₁c + ξ₂s + τ⁻². In units of 1/√a its
+radial integrals are J_k = ∫₀^∞ t^k exp(-½t² + Dt) dt, D = b/√a: with Mills' ratio m, J₀ = m(-D) for D < 0 and
+√(2π) e^{D²/2} - m(D) beyond, J₁ = 1 + D J₀ and J_{k+1} = k J_{k-1} + D J_k. The direction then has the density
+J₁/a · likelihood, integrated by the periodic trapezoid rule. Where D < 0 the recurrences cancel: the few
+directions of that kind that count are done again by the continued fraction J_k/J_{k-1} = k/(-D + J_{k+1}/J_k).
 """
 
 from __future__ import annotations
@@ -15,70 +16,191 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mgvm._numerics.compiler import entry, inner
+from mgvm._numerics.exponential import bounded_exp, positive_log
+from mgvm._numerics.mills import mills_ratio
 
-_ROOT_HALF = math.sqrt(0.5)
-_ROOT_PI = math.sqrt(math.pi)
-_LOG_TWO_PI = math.log(2.0 * math.pi)
-_TINY = 1e-300
+_ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
 _NEGLIGIBLE = 1e-18
+_BACKWARD = -2.0  # D below which moments are done again
+_LONGEST = 60  # terms of the continued fraction: below rounding for D < -2
+_LEAST = -700.0  # logarithm of a weight, relative to the largest
+_SUMS = {"contract", "reassoc", "nsz"}
 FloatArray = NDArray[np.float64]
 
 
-@inner()
-def log_scaled_cdf(d: float) -> float:
-    """log(e^{D²/2} Φ(D)), the logarithm of Mills' ratio of -D over √2π."""
-    x = -d * _ROOT_HALF
-    if x < 8.0:
-        return math.log(0.5 * math.erfc(x)) + 0.5 * d * d
-    # erfc underflows far out, where its asymptotic series is exact: the next term is below 1e-10 of rounding at x = 8.
-    y = 0.5 / (x * x)
-    series = 1.0 - y * (1.0 - 3.0 * y * (1.0 - 5.0 * y * (1.0 - 7.0 * y * (1.0 - 9.0 * y * (1.0 - 11.0 * y)))))
-    return math.log(0.5 * series / (x * _ROOT_PI))
+@inner(forceinline=True, fastmath={"contract"})
+def _first(d: float) -> tuple[float, float, float]:
+    """J₀ and J₁ relative to e^{lift}, and the lift: D²/2 for D > 0, else 0."""
+    u = abs(d)
+    half = 0.5 * d * d
+    m = mills_ratio(u)
+    # 1 - u m(u) = ∫ t exp(-ut - t²/2) dt > 1/(u² + 3), which is exact to 6/u⁴ where the difference cancels.
+    rest = max(1.0 - u * m, 1.0 / (u * u + 3.0))
+    shrink = bounded_exp(-min(half, 700.0))
+    ahead = d > 0.0
+    zeroth = _ROOT_TWO_PI - shrink * m if ahead else m
+    first = shrink * rest + _ROOT_TWO_PI * d if ahead else rest
+    return zeroth, first, half if ahead else 0.0
+
+
+@inner(forceinline=True, fastmath={"contract"})
+def _polar(xi: FloatArray, c: float, s: float, pull: float) -> tuple[float, float]:
+    """1/√a and D in a direction."""
+    scale = 1.0 / math.sqrt(pull - 2.0 * (xi[2] * c * c + xi[3] * c * s + xi[4] * s * s))
+    return scale, (xi[0] * c + xi[1] * s + pull) * scale
 
 
 @inner()
-def radial(a: float, b: float, powers: FloatArray) -> float:
-    """log I₁; E[r^k] = I_{k+1}/I₁ for k = 1..4 go into `powers`."""
-    log_zeroth = 0.5 * (_LOG_TWO_PI - math.log(a)) + log_scaled_cdf(b / math.sqrt(a))
-    first = max((math.exp(-min(log_zeroth, 700.0)) + b) / a, _TINY)  # all relative to I₀
-    second = max((1.0 + b * first) / a, 0.0)
-    third = max((2.0 * first + b * second) / a, 0.0)
-    fourth = max((3.0 * second + b * third) / a, 0.0)
-    fifth = max((4.0 * third + b * fourth) / a, 0.0)
-    powers[0], powers[1], powers[2], powers[3] = second / first, third / first, fourth / first, fifth / first
-    return log_zeroth + math.log(first)
+def _continued(scale: float, d: float, powers: FloatArray) -> None:
+    """E[r^k], k = 1..4, for D < 0: from J_k/J_{k-1} of high k down."""
+    ratio = 0.5 * (d + math.sqrt(d * d + 4.0 * _LONGEST))
+    for k in range(_LONGEST, 5, -1):
+        ratio = k / (ratio - d)
+    # E[r^k] is the product of J₂/J₁ .. J_{k+1}/J_k.
+    for k in range(5, 1, -1):
+        ratio = k / (ratio - d)
+        powers[k - 2] = ratio * scale
+    for k in range(1, 4):
+        powers[k] *= powers[k - 1]
+
+
+@inner(fastmath={"contract"})
+def _log_weights(
+    xi: FloatArray, values: FloatArray, points: FloatArray, pull: float, weights: FloatArray, powers: FloatArray
+) -> None:
+    """Logarithms of the nodes' weights, and E[r^k] but for D < -2, where the first is set to -1; NaN where a < 0."""
+    for j in range(values.shape[0]):
+        scale, d = _polar(xi, points[0, j], points[1, j], pull)
+        zeroth, first, lift = _first(d)
+        # Without an integral D is not finite, which the bits of a logarithm would hide.
+        weights[j] = (values[j] - 0.5 * pull) + (lift + positive_log(first * (scale * scale))) + 0.0 * d
+        one = zeroth / first + d
+        two = 2.0 + d * one
+        three = 3.0 * one + d * two
+        square = scale * scale
+        powers[0, j] = one * scale if d >= _BACKWARD else -1.0
+        powers[1, j] = two * square
+        powers[2, j] = three * (square * scale)
+        powers[3, j] = (4.0 * two + d * three) * (square * square)
+
+
+@inner(fastmath=_SUMS)
+def _normalise(weights: FloatArray, top: float) -> float:
+    """Probabilities from logarithms, in place; returns their sum before."""
+    total = 0.0
+    for j in range(weights.shape[0]):
+        weights[j] = bounded_exp(max(weights[j] - top, _LEAST))
+        total += weights[j]
+    share = 1.0 / total
+    for j in range(weights.shape[0]):
+        weights[j] *= share
+    return total
 
 
 @inner()
 def weigh(
     xi: FloatArray, values: FloatArray, points: FloatArray, pull: float, weights: FloatArray, powers: FloatArray
 ) -> float:
-    """Probabilities of the nodes into `weights` and radial moments into `powers` (nodes, 4); returns log Z.
+    """Probabilities of the nodes into `weights` and E[r^k], k = 1..4, into `powers` (4, nodes); returns log Z.
 
     `pull` is τ⁻², negative for the circle itself. NaN where the cavity has no integral.
     """
     count, top = values.shape[0], -np.inf
+    if pull < 0.0:
+        for j in range(count):
+            c, s = points[0, j], points[1, j]
+            weights[j] = values[j] + xi[0] * c + xi[1] * s + xi[2] * c * c + xi[3] * c * s + xi[4] * s * s
+            powers[0, j] = powers[1, j] = powers[2, j] = powers[3, j] = 1.0
+    else:
+        _log_weights(xi, values, points, pull, weights, powers)
     for j in range(count):
-        c, s = points[0, j], points[1, j]
-        square = xi[2] * c * c + xi[3] * c * s + xi[4] * s * s
-        along = xi[0] * c + xi[1] * s
-        if pull < 0.0:
-            for k in range(4):
-                powers[j, k] = 1.0
-            weights[j] = values[j] + along + square
-        else:
-            a = pull - 2.0 * square
-            if not a > 0.0:
-                return np.nan
-            weights[j] = values[j] + radial(a, along + pull, powers[j]) - 0.5 * pull
+        if not weights[j] < np.inf:
+            return np.nan
         top = max(top, weights[j])
-    total = 0.0
+    total = _normalise(weights, top)
     for j in range(count):
-        weights[j] = math.exp(weights[j] - top)
-        total += weights[j]
-    for j in range(count):
-        weights[j] /= total
+        if powers[0, j] < 0.0:
+            if weights[j] < _NEGLIGIBLE:
+                powers[0, j] = powers[1, j] = powers[2, j] = powers[3, j] = 0.0
+            else:
+                scale, d = _polar(xi, points[0, j], points[1, j], pull)
+                _continued(scale, d, powers[:, j])
     return top + math.log(total * (2.0 * math.pi / count))
+
+
+@inner(fastmath=_SUMS)
+def _means(weights: FloatArray, powers: FloatArray, points: FloatArray, mean: FloatArray) -> None:
+    """E[T]."""
+    m0 = m1 = m2 = m3 = m4 = 0.0
+    for j in range(weights.shape[0]):
+        c, s, w1, w2 = points[0, j], points[1, j], weights[j] * powers[0, j], weights[j] * powers[1, j]
+        m0 += w1 * c
+        m1 += w1 * s
+        m2 += w2 * c * c
+        m3 += w2 * c * s
+        m4 += w2 * s * s
+    mean[0], mean[1], mean[2], mean[3], mean[4] = m0, m1, m2, m3, m4
+
+
+@inner(fastmath=_SUMS)
+def _covariances(
+    weights: FloatArray, powers: FloatArray, points: FloatArray, mean: FloatArray, out: FloatArray
+) -> None:
+    """The lower triangle of Cov[T]: within a direction from E[r²] - E[r]² and so on, between them from deviations.
+
+    Nothing large cancels. Written out, for loops over 5 x 5 entries of every node would not vectorise.
+    """
+    m0, m1, m2, m3, m4 = mean[0], mean[1], mean[2], mean[3], mean[4]
+    c00 = c10 = c11 = c20 = c21 = c30 = c31 = c40 = c41 = c22 = c32 = c42 = c33 = c43 = c44 = 0.0
+    for j in range(weights.shape[0]):
+        c, s, w, p1, p2 = points[0, j], points[1, j], weights[j], powers[0, j], powers[1, j]
+        cc, cs, ss = c * c, c * s, s * s
+        e0, e1, e2, e3, e4 = p1 * c - m0, p1 * s - m1, p2 * cc - m2, p2 * cs - m3, p2 * ss - m4
+        v, x = p2 - p1 * p1, powers[2, j] - p1 * p2
+        c00 += w * (cc * v + e0 * e0)
+        c10 += w * (cs * v + e1 * e0)
+        c11 += w * (ss * v + e1 * e1)
+        c20 += w * (cc * c * x + e2 * e0)
+        c21 += w * (cc * s * x + e2 * e1)
+        c30 += w * (cc * s * x + e3 * e0)
+        c31 += w * (ss * c * x + e3 * e1)
+        c40 += w * (ss * c * x + e4 * e0)
+        c41 += w * (ss * s * x + e4 * e1)
+    for j in range(weights.shape[0]):
+        c, s, w, p2 = points[0, j], points[1, j], weights[j], powers[1, j]
+        cc, cs, ss = c * c, c * s, s * s
+        e2, e3, e4, y = p2 * cc - m2, p2 * cs - m3, p2 * ss - m4, powers[3, j] - p2 * p2
+        c22 += w * (cc * cc * y + e2 * e2)
+        c32 += w * (cc * cs * y + e3 * e2)
+        c42 += w * (cs * cs * y + e4 * e2)
+        c33 += w * (cs * cs * y + e3 * e3)
+        c43 += w * (cs * ss * y + e4 * e3)
+        c44 += w * (ss * ss * y + e4 * e4)
+    out[0, 0], out[1, 0], out[1, 1] = c00, c10, c11
+    out[2, 0], out[2, 1], out[2, 2] = c20, c21, c22
+    out[3, 0], out[3, 1], out[3, 2], out[3, 3] = c30, c31, c32, c33
+    out[4, 0], out[4, 1], out[4, 2], out[4, 3], out[4, 4] = c40, c41, c42, c43, c44
+
+
+@inner(fastmath=_SUMS)
+def _crosses(
+    weights: FloatArray, powers: FloatArray, points: FloatArray, feature: FloatArray, out: FloatArray
+) -> float:
+    """Cov[T, feature] into `out` (5,); returns the feature's mean."""
+    mean = 0.0
+    for j in range(weights.shape[0]):
+        mean += weights[j] * feature[j]
+    x0 = x1 = x2 = x3 = x4 = 0.0
+    for j in range(weights.shape[0]):
+        c, s, w = points[0, j], points[1, j], weights[j] * (feature[j] - mean)
+        w1, w2 = w * powers[0, j], w * powers[1, j]
+        x0 += w1 * c
+        x1 += w1 * s
+        x2 += w2 * c * c
+        x3 += w2 * c * s
+        x4 += w2 * s * s
+    out[0], out[1], out[2], out[3], out[4] = x0, x1, x2, x3, x4
+    return mean
 
 
 @entry()
@@ -94,53 +216,34 @@ def tilted_moments(
     log_normalizer = np.empty(rows)
     mean, covariance = np.zeros((rows, 5)), np.zeros((rows, 5, 5))
     feature_mean, cross = np.zeros((rows, extra)), np.zeros((rows, 5, extra))
-    weights, powers = np.empty(count), np.empty((count, 4))
-    t = np.empty(5)
+    weights, powers = np.empty(count), np.empty((4, count))
     for n in range(rows):
         log_normalizer[n] = weigh(xi[n], values[n], points, pull, weights, powers)
         if not np.isfinite(log_normalizer[n]):
             continue
-        for j in range(count):
-            c, s, w1, w2 = points[0, j], points[1, j], weights[j] * powers[j, 0], weights[j] * powers[j, 1]
-            mean[n, 0] += w1 * c
-            mean[n, 1] += w1 * s
-            mean[n, 2] += w2 * c * c
-            mean[n, 3] += w2 * c * s
-            mean[n, 4] += w2 * s * s
-            for q in range(extra):
-                feature_mean[n, q] += weights[j] * features[n, j, q]
-        # Within a direction Cov = E[r²] - E[r]² and so on, between directions from deviations: nothing large cancels.
-        for j in range(count):
-            w = weights[j]
-            if w < _NEGLIGIBLE:
-                continue
-            c, s = points[0, j], points[1, j]
-            t[0], t[1], t[2], t[3], t[4] = c, s, c * c, c * s, s * s
-            for p in range(5):
-                level = powers[j, 0] if p < 2 else powers[j, 1]
-                away = level * t[p] - mean[n, p]
-                for q in range(p + 1):
-                    other = powers[j, 0] if q < 2 else powers[j, 1]
-                    both = powers[j, 1] if p < 2 else (powers[j, 2] if q < 2 else powers[j, 3])
-                    within = t[p] * t[q] * (both - level * other)
-                    covariance[n, p, q] += w * (within + away * (other * t[q] - mean[n, q]))
-                for q in range(extra):
-                    cross[n, p, q] += w * away * (features[n, j, q] - feature_mean[n, q])
+        _means(weights, powers, points, mean[n])
+        _covariances(weights, powers, points, mean[n], covariance[n])
+        for q in range(extra):
+            feature_mean[n, q] = _crosses(weights, powers, points, features[n, :, q], cross[n, :, q])
         for p in range(5):
             for q in range(p):
                 covariance[n, q, p] = covariance[n, p, q]
     return log_normalizer, mean, covariance, feature_mean, cross
 
 
-@entry()
+@entry(fastmath={"contract"})
 def direction_log_density(xi: FloatArray, points: FloatArray, pull: float) -> FloatArray:
     """log I₁ (or the law on the circle itself) at the nodes, unnormalised; (n, nodes)."""
     rows, count = xi.shape[0], points.shape[1]
-    out, powers = np.empty((rows, count)), np.empty(4)
+    out = np.empty((rows, count))
     for n in range(rows):
+        own = xi[n]
         for j in range(count):
             c, s = points[0, j], points[1, j]
-            square = xi[n, 2] * c * c + xi[n, 3] * c * s + xi[n, 4] * s * s
-            along = xi[n, 0] * c + xi[n, 1] * s
-            out[n, j] = along + square if pull < 0.0 else radial(pull - 2.0 * square, along + pull, powers)
+            if pull < 0.0:
+                out[n, j] = own[0] * c + own[1] * s + own[2] * c * c + own[3] * c * s + own[4] * s * s
+            else:
+                scale, d = _polar(own, c, s, pull)
+                _, first, lift = _first(d)
+                out[n, j] = lift + positive_log(first * (scale * scale))
     return out
