@@ -4,11 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from mgvm.experiments import _demo_text, _experiment, time_of_day
 from mgvm.experiments._experiment import Experiment, Outcome, Report, Table, silent
 from mgvm.experiments._output import MARK
+
+if TYPE_CHECKING:
+    from mgvm.experiments.regressions import Regression
+
+# Columns of a table of scores, and what they are called in one.
+_SCORES = {
+    "log_density": "log_density",
+    "behind_the_best": "behind",
+    "paired_standard_error": "error",
+    "crps_radians": "crps",
+    "crps_cosine": "crps_cosine",
+    "share_in_50_percent_set": "cover50",
+    "share_in_90_percent_set": "cover90",
+}
 
 
 def _time_of_day() -> Experiment:
@@ -55,9 +69,42 @@ def _ramachandran() -> Experiment:
     )
 
 
+def _wind() -> Experiment:
+    from mgvm.experiments import _wind_figure, regressions
+
+    return Experiment(
+        "wind.png",
+        ("wind.csv",),
+        lambda report: regressions.wind(report),
+        _wind_figure.draw,
+        _demo_text.wind,
+        lambda result: _scores_table("directions of the wind at 52 German stations, given 208 others", result),
+    )
+
+
+def _tides() -> Experiment:
+    from mgvm.experiments import _tides_figure, regressions
+
+    return Experiment(
+        "tides.png",
+        ("tides.csv",),
+        lambda report: regressions.tides(report),
+        lambda result: _tides_figure.draw(result.model),
+        _demo_text.tides,
+        lambda result: _scores_table("times of the tides at 25 English ports, given 26 others", result),
+    )
+
+
+def _scores_table(subject: str, result: Regression) -> Sequence[Table]:
+    rows = [(score.model, *(f"{getattr(score, name):.6f}" for name in _SCORES.values())) for score in result.scores]
+    return [(f"scores of regressions on held-out {subject}", ("model", *_SCORES), rows)]
+
+
 EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "time of day": _time_of_day,
     "Ramachandran": _ramachandran,
+    "wind": _wind,
+    "tides": _tides,
 }
 
 

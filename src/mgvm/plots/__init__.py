@@ -9,6 +9,16 @@ Matplotlib is needed (``pip install "mgvm[plot]"``) and loads on the first call.
 from __future__ import annotations
 
 from mgvm.plots._polar import circular_density, dial, radius, rose
+from mgvm.plots._predicted import arcs, predictive_density
 from mgvm.plots._torus import torus_density, torus_scatter
 
-__all__ = ["circular_density", "dial", "radius", "rose", "torus_density", "torus_scatter"]
+__all__ = [
+    "arcs",
+    "circular_density",
+    "dial",
+    "predictive_density",
+    "radius",
+    "rose",
+    "torus_density",
+    "torus_scatter",
+]

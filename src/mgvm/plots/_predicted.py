@@ -1,0 +1,222 @@
+"""Predicted laws where they were asked for: arcs at places of a map, densities along one input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from mgvm import _validation
+from mgvm.plots._axes import flat_axes
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.collections import LineCollection, QuadMesh
+
+# Okabe and Ito's blue and vermilion: told apart with any kind of colour vision.
+_INSIDE, _OUTSIDE = "#0072B2", "#D55E00"
+_ARC = "#4D4D4D"
+_MAP = "Blues"  # one hue: darker is more probable
+_STEP = np.deg2rad(3.0)  # of the lines that arcs are drawn with
+_WIDTHS = (0.07, 0.19)  # of the arcs of the largest and of the smallest set, in radii
+_NEEDLE = 1.3  # its length in radii
+_NAMES: dict[str, tuple[float, float, Callable[[int], str]]] = {
+    "radians": (1.0, np.pi, lambda part: {0: "0", 1: "π", -1: "−π"}.get(part, f"{part}π".replace("-", "−"))),
+    "degrees": (180 / np.pi, 180.0, lambda part: f"{180 * part}°".replace("-", "−")),
+}
+
+
+def arcs(
+    law: Any,
+    x: ArrayLike,
+    y: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    masses: Sequence[float] = (0.5, 0.9),
+    observed: ArrayLike | None = None,
+    compass: bool = False,
+    radius: float = 12.0,
+    **line_options: Any,
+) -> list[LineCollection]:
+    """Laws of angles at places of a map: the smallest sets that hold given shares of the mass, as arcs of a circle.
+
+    The arcs of every law lie on a circle about its place, the smaller the share the thicker. They are drawn in points,
+    so that the circles stay round and equally large whatever the units of the axes.
+
+    Parameters
+    ----------
+    law : law on the circle
+        A batch, as from ``predict_dist``, or a single law.
+    x, y : array_like
+        The places, in the units of the axes; as many as there are laws.
+    ax : axes, optional
+        Where to draw; new axes by default.
+    masses : sequence of float
+        Shares of the mass, each between 0 and 1.
+    observed : array_like, optional
+        An angle for each law, drawn as a needle from its place across its circle: blue where it lies in the largest
+        set, orange where it does not.
+    compass : bool, default False
+        Whether the angles turn clockwise from the top of the map, as on a compass, and not anti-clockwise from its
+        right.
+    radius : float, default 12
+        Of the circles, in points.
+    **line_options
+        Of the arcs, handed to ``LineCollection``: color, alpha, zorder and so on.
+
+    Returns
+    -------
+    list of matplotlib.collections.LineCollection
+        The arcs of each mass, the largest first; then, if any, the needles.
+
+    Examples
+    --------
+    >>> from mgvm import VonMises
+    >>> from mgvm.plots import arcs
+    >>> law = VonMises([0.0, 1.5], [2.0, 8.0])
+    >>> wide, narrow, needles = arcs(law, [7.1, 9.9], [50.7, 53.5], observed=[0.3, 2.9])
+    >>> len(wide.get_segments()), len(needles.get_segments())
+    (2, 2)
+    """
+    shares = np.sort(_validation.fraction(list(masses), "masses"))[::-1]
+    size = _validation.single_positive(radius, "radius")
+    places = _places(law, x, y)
+    sets = [np.asarray(law.interval(float(share))).reshape(len(places), -1, 2) for share in shares]
+    ax = flat_axes(ax)
+    widths = size * np.linspace(*_WIDTHS, shares.size)
+    drawn = []
+    for ends, width in zip(sets, widths, strict=True):
+        owner, path = _arc_paths(ends)
+        options = {"color": _ARC, "linewidth": float(width), "capstyle": "butt", **line_options}
+        drawn.append(_glyphs(ax, [size * _turned(one, compass) for one in path], places[owner], options))
+    if observed is not None:
+        angles = _validation.angle_data(observed, "observed").ravel()
+        if angles.size != len(places):
+            raise ValueError(f"observed must have an angle for each of the {len(places)} laws, got {angles.size}")
+        drawn.append(_needles(ax, angles, sets[0], places, size, compass))
+    ax.update_datalim(places)
+    ax.autoscale_view()
+    return drawn
+
+
+def _places(law: Any, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+    """Shape (laws, 2)."""
+    if not (hasattr(law, "interval") and hasattr(law, "batch_shape")):
+        raise TypeError(f"law must be a law on the circle, as from predict_dist, got {type(law).__name__}")
+    east, north = (np.ravel(_validation.finite(value, name)) for value, name in ((x, "x"), (y, "y")))
+    count = int(np.prod(law.batch_shape))
+    if not east.size == north.size == count:
+        raise ValueError(f"x and y must have a value for each of the {count} laws, got {east.size} and {north.size}")
+    return np.stack([east, north], axis=1)
+
+
+def _arc_paths(ends: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[NDArray[np.float64]]]:
+    """The law of each arc of `ends` (laws, arcs, 2), NaN where there is none, and angles along it."""
+    owner, which = np.nonzero(~np.isnan(ends[..., 0]))
+    paths = []
+    for lower, upper in ends[owner, which]:
+        paths.append(np.linspace(lower, upper, 2 + int((upper - lower) / _STEP)))
+    return owner, paths
+
+
+def _turned(angles: NDArray[np.float64], compass: bool) -> NDArray[np.float64]:
+    """Unit vectors (n, 2), to the right and up."""
+    cosine, sine = np.cos(angles), np.sin(angles)
+    return np.stack([sine, cosine] if compass else [cosine, sine], axis=-1)
+
+
+def _needles(
+    ax: Axes,
+    angles: NDArray[np.float64],
+    ends: NDArray[np.float64],
+    places: NDArray[np.float64],
+    size: float,
+    compass: bool,
+) -> LineCollection:
+    beyond = np.mod(angles[:, None] - ends[..., 0], 2 * np.pi)
+    inside = (beyond <= ends[..., 1] - ends[..., 0]).any(axis=1)
+    lines = [_NEEDLE * size * np.stack([np.zeros(2), tip]) for tip in _turned(angles, compass)]
+    colors = np.where(inside, _INSIDE, _OUTSIDE).tolist()
+    options = {"colors": colors, "linewidth": 0.09 * size, "capstyle": "round", "zorder": 3}
+    return _glyphs(ax, lines, places, options)
+
+
+def _glyphs(ax: Axes, lines: Sequence[Any], places: NDArray[np.float64], options: dict[str, Any]) -> LineCollection:
+    """Lines in points, each about its place."""
+    from matplotlib.collections import LineCollection
+    from matplotlib.transforms import Affine2D
+
+    # A figure's own scale is in inches.
+    points: Any = Affine2D().scale(1.0 / 72.0) + ax.figure.dpi_scale_trans
+    drawn = LineCollection(lines, offsets=places, offset_transform=ax.transData, **options)
+    drawn.set_transform(points)
+    ax.add_collection(drawn, autolim=False)
+    return drawn
+
+
+def predictive_density(
+    law: Any,
+    x: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    turns: int = 2,
+    unit: str = "degrees",
+    points: int = 360,
+    **mesh_options: Any,
+) -> QuadMesh:
+    """Densities of an angle along an input, as shades; several turns are drawn, so that nothing is cut.
+
+    Parameters
+    ----------
+    law : law on the circle
+        A batch of laws with ``pdf``, as from ``predict_dist``.
+    x : array_like, shape (laws,)
+        Their inputs, at least two, increasing.
+    ax : axes, optional
+        Where to draw; new axes by default. The input runs to the right, the angle upwards.
+    turns : int, default 2
+        Turns of the angle, around 0.
+    unit : {"degrees", "radians"}
+        Of the angle on the axes. The density is per radian.
+    points : int, default 360
+        Angles in a turn.
+    **mesh_options
+        Handed to ``Axes.pcolormesh``: cmap, vmin, vmax and so on.
+
+    Returns
+    -------
+    matplotlib.collections.QuadMesh
+        The shades, for a colour bar.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import VonMises
+    >>> from mgvm.plots import predictive_density
+    >>> hours = np.linspace(0, 24, 100)
+    >>> shades = predictive_density(VonMises(hours / 3, np.full(100, 4.0)), hours)
+    >>> shades.axes.get_ylim()
+    (-360.0, 360.0)
+    """
+    inputs = _validation.finite(x, "x")
+    shape = getattr(law, "batch_shape", None)
+    if inputs.ndim != 1 or inputs.size < 2 or (np.diff(inputs) <= 0).any():
+        raise ValueError(f"x must be a row of at least two increasing inputs, got shape {inputs.shape}; sort it first")
+    if shape != inputs.shape:
+        raise ValueError(f"law must be a batch of {inputs.size} laws, one for each input, its shape is {shape}")
+    scale, half, name = _NAMES[_validation.choice(unit, "unit", _NAMES)]
+    count = _validation.integer(turns, "turns", minimum=1)
+    steps = _validation.integer(points, "points", minimum=8)
+    angles = np.pi * (2.0 / steps * np.arange(count * steps + 1) - count)
+    density = np.asarray(law[:, None].pdf(angles[:steps]))
+    shades = density[:, np.arange(angles.size) % steps]
+    ax = flat_axes(ax)
+    options = {"cmap": _MAP, "vmin": 0.0, "shading": "nearest", "rasterized": True, **mesh_options}
+    drawn = ax.pcolormesh(inputs, scale * angles, shades.T, **options)
+    ax.set_ylim(-half * count, half * count)
+    parts = range(-count, count + 1)
+    ax.set_yticks([half * part for part in parts], [name(part) for part in parts])
+    ax.set_xlim(inputs[0], inputs[-1])
+    return drawn
