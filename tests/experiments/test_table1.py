@@ -8,7 +8,7 @@ from sklearn.base import BaseEstimator
 
 from mgvm import GvM, VonMises, scores
 from mgvm.datasets import load_wind_germany
-from mgvm.experiments import _table1_figures, _table1_scores, _table1_text, table1
+from mgvm.experiments import _table1_figures, _table1_mixture, _table1_scores, _table1_text, table1
 from mgvm.experiments._table1_models import Model, baselines, circular, engines, stacked
 from mgvm.experiments._table1_tasks import Split, Task, tasks, weekly_kernel
 from mgvm.inference.result import ConvergenceWarning
@@ -182,6 +182,7 @@ def test_the_published_split_of_the_wind(everything):
     full = {task.name: task for task in tasks(full=True)}
     assert len(list(full["Wind, random"].splits())) == 20
     assert len(next(full["Protein"].splits()).y) == 1000
+    assert len(next(full["Protein, all"].splits()).y) == 11_129
 
 
 def test_models_by_name():
@@ -237,3 +238,36 @@ def test_figures_are_drawn(result):
     roses = tides.axes[0].child_axes
     assert len(roses) == 13
     assert all(len(rose.patches) == 48 for rose in roses)
+
+
+def test_an_interruption_keeps_the_data_sets_that_are_done(everything, monkeypatch):
+    models = [Model("soft circle", NeighborsCircularRegressor())]
+    chosen = [everything[name]._replace(models=models) for name in ("Toy", "Tides", "Yeast")]
+
+    def stops_at(name):
+        def report(step):
+            if step.startswith(name):
+                raise KeyboardInterrupt
+
+        return report
+
+    monkeypatch.setattr(table1, "tasks", lambda full: chosen)
+    found = table1.compute(report=stops_at("Yeast"))
+    assert [task.name for task in found.tasks] == ["Toy", "Tides"]
+    assert found.left_out == ("Yeast",)
+    assert "Interrupted; not measured: Yeast" in _table1_text.table1(found)
+    # The figures show the tides: without them there is nothing to keep.
+    with pytest.raises(KeyboardInterrupt):
+        table1.compute(report=stops_at("Tides"))
+
+
+def test_the_conditional_of_a_mixture_is_a_regressor():
+    rng = np.random.default_rng(0)
+    given = rng.uniform(-np.pi, np.pi, (400, 2))
+    y = rng.vonmises(given[:, 0] - given[:, 1], 8.0)
+    X = _table1_mixture.features_of(given)
+    np.testing.assert_allclose(_table1_mixture.angles_of(X), given)
+    model = _table1_mixture.MixtureRegressor(8).fit(X, y)
+    assert np.mean(model.predict_dist(X).logpdf(y)) > np.mean(GvMRegressor().fit(X, y).predict_dist(X).logpdf(y)) + 0.3
+    with pytest.raises(ValueError, match="takes no weights"):
+        model.fit(X, y, sample_weight=np.ones(400))

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mgvm import CircularGPRegressor, CircularStackingRegressor
+from mgvm.experiments._table1_mixture import MixtureRegressor
 from mgvm.models.baselines import (
     GvMRegressor,
     KernelCircularRegressor,
@@ -46,8 +47,8 @@ def engines(*, joint: bool = False, gibbs: bool = True, **options: Any) -> list[
     return models
 
 
-def stacked(*, kernel_too: bool = False, **options: Any) -> Model:
-    """A mixture of the soft circle, the projected process and no input, and of the kernel density where asked."""
+def stacked(*, kernel_too: bool = False, mixture_too: bool = False, cv: Any = "loo", **options: Any) -> Model:
+    """A mixture of the soft circle, the projected process and no input; of kernels and a torus mixture where asked."""
     parts = [
         ("soft", CircularGPRegressor(random_state=0, **options)),
         ("projected", ProjectedGPRegressor(options.get("kernel"))),
@@ -55,7 +56,10 @@ def stacked(*, kernel_too: bool = False, **options: Any) -> Model:
     ]
     if kernel_too:
         parts.append(("kernel", KernelCircularRegressor()))
-    return Model("stacked, with kernel" if kernel_too else "stacked", CircularStackingRegressor(parts))
+    if mixture_too:
+        parts.append(("mixture", MixtureRegressor()))
+    name = "stacked, with both" if mixture_too else "stacked, with kernel" if kernel_too else "stacked"
+    return Model(name, CircularStackingRegressor(parts, cv=cv))
 
 
 def baselines(*, doubled: bool = False, kernel: Any = None) -> list[Model]:

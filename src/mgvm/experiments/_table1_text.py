@@ -12,6 +12,8 @@ _KEY = (
     "with 1 - cos for distance. 50 %, 90 %: rows inside the smallest sets of that",
     "mass. * best; - behind the best by over two standard errors; ? an engine did",
     "not converge. mGvM rows but the first take the best hyper-parameters alone.",
+    "Stacked: soft circle, 2D-GP and no input, with the kernel density, or with both",
+    "that and the conditional of a torus mixture.",
     "",
     "The paper's numbers cannot be log-likelihoods: the released score adds the log",
     "normaliser that it should subtract, and counts the training ports of the tides.",
@@ -23,6 +25,8 @@ def table1(result: Table1) -> str:
     how = "full" if result.full else "quick: fewer splits and residues; --full for all"
     blocks = [f"Table 1 measured again ({how})"]
     blocks += [_block(task, result.of(task.name)) for task in result.tasks]
+    if result.left_out:
+        blocks.append("Interrupted; not measured: " + "; ".join(result.left_out))
     return "\n\n".join([*blocks, "\n".join(_KEY)])
 
 
