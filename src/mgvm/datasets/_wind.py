@@ -22,7 +22,9 @@ class GermanWind:
     longitude, latitude : ndarray, shape (260,)
         Degrees; east and north are positive.
     angles : ndarray, shape (260,)
-        Wind direction, radians in [-pi, pi), recorded in steps of ten degrees.
+        Wind direction, radians in [-pi, pi): whole tens of degrees less half a turn. Their source does not say how
+        they are measured. Weather services report whence the wind comes, clockwise from north; half a turn on, it is
+        where the wind goes.
     """
 
     station: NDArray[np.int64]
