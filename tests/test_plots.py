@@ -14,7 +14,7 @@ from matplotlib import image
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
-from mgvm import plots
+from mgvm import GvM, VonMises, plots
 
 GOLDEN = Path(__file__).parent / "golden" / "rose.png"
 
@@ -152,7 +152,7 @@ def test_without_matplotlib_the_error_names_the_extra():
     code = """if True:
         import sys
         sys.modules["matplotlib"] = None
-        from mgvm import plots
+        from mgvm import GvM, VonMises, plots
         try:
             plots.rose([1.0])
         except ImportError as error:
@@ -160,6 +160,105 @@ def test_without_matplotlib_the_error_names_the_extra():
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert 'pip install "mgvm[plot]"' in done.stdout
+
+
+def flat(**options):
+    return Figure(**options).add_subplot()
+
+
+def bearings(lines, compass):
+    """First and last angle of each line about the origin."""
+    ends = np.array([line[[0, -1]] for line in lines])
+    east, north = ends[..., 0], ends[..., 1]
+    return np.arctan2(east, north) if compass else np.arctan2(north, east)
+
+
+@pytest.mark.parametrize("compass", [False, True])
+def test_arcs_end_where_the_sets_end(compass):
+    law = VonMises([0.3, 3.0, -1.0], [0.5, 4.0, 200.0])
+    ax = flat()
+    wide, narrow = plots.arcs(law, [1.0, 2.0, 3.0], [50.0, 51.0, 52.0], ax, radius=7.0, compass=compass)
+    for drawn, mass in ((wide, 0.9), (narrow, 0.5)):
+        lines = [path.vertices for path in drawn.get_paths()]
+        assert all(np.allclose(np.hypot(*line.T), 7.0) for line in lines)
+        turn = bearings(lines, compass) - law.interval(mass)[:, 0]
+        np.testing.assert_allclose(np.exp(1j * turn), 1.0, atol=1e-12)
+        np.testing.assert_array_equal(drawn.get_offsets(), [[1, 50], [2, 51], [3, 52]])
+    assert wide.get_linewidth()[0] < narrow.get_linewidth()[0]
+
+
+def test_arcs_stay_round_and_as_large_whatever_the_axes():
+    for limits, dpi in (((0.0, 1.0), 100), ((-500.0, 4000.0), 50)):
+        ax = flat(figsize=(6, 2), dpi=dpi)
+        ax.set_xlim(*limits)
+        (drawn,) = plots.arcs(VonMises(0.0, 1e-9), limits[1], 0.5, ax, masses=[0.999], radius=10.0)
+        pixels = drawn.get_transform().transform(drawn.get_paths()[0].vertices)
+        np.testing.assert_allclose(np.hypot(*pixels.T), 10.0 * dpi / 72.0)
+
+
+def test_arcs_of_two_modes_belong_to_their_law():
+    law = GvM([[0.5, 0.0], [0.0, 5.0]])
+    (drawn,) = plots.arcs(law, [0.0, 1.0], [0.0, 0.0], flat(), masses=[0.5])
+    np.testing.assert_array_equal(drawn.get_offsets()[:, 0], [0, 1, 1])
+
+
+def test_needles_tell_inside_from_outside_also_across_the_cut():
+    law = VonMises([3.1, 3.1, 0.0], [20.0, 20.0, 20.0])
+    *_, needles = plots.arcs(law, [0, 1, 2], [0, 0, 0], flat(), observed=[-3.1, 0.0, 0.1 - 4 * np.pi])
+    blue, orange = needles.get_colors()[[0, 1]]
+    np.testing.assert_array_equal(needles.get_colors(), [blue, orange, blue])
+    assert not np.array_equal(blue, orange)
+    tips = np.array([path.vertices for path in needles.get_paths()])
+    np.testing.assert_array_equal(tips[:, 0], 0.0)
+    np.testing.assert_allclose(np.arctan2(tips[:, 1, 1], tips[:, 1, 0]), [-3.1, 0.0, 0.1], atol=1e-12)
+
+
+def test_arcs_move_the_limits_to_the_places():
+    ax = flat()
+    plots.arcs(VonMises([0.0, 1.0], [2.0, 2.0]), [5.0, 15.0], [47.0, 55.0], ax)
+    assert ax.get_xlim()[0] <= 5.0 < 15.0 <= ax.get_xlim()[1]
+    assert ax.get_ylim()[0] <= 47.0 < 55.0 <= ax.get_ylim()[1]
+
+
+def test_arcs_refuse_what_does_not_fit():
+    law = VonMises([0.0, 1.0], [2.0, 2.0])
+    with pytest.raises(ValueError, match="x and y must have a value for each of the 2 laws, got 3 and 2"):
+        plots.arcs(law, [1, 2, 3], [1, 2], flat())
+    with pytest.raises(ValueError, match="observed must have an angle for each of the 2 laws, got 1"):
+        plots.arcs(law, [1, 2], [1, 2], flat(), observed=[1.0])
+    with pytest.raises(TypeError, match="law must be a law on the circle, as from predict_dist, got Cardioid"):
+        plots.arcs(Cardioid(0.0, 0.4), [1], [2], flat())
+    with pytest.raises(TypeError, match="plain axes"):
+        plots.arcs(law, [1, 2], [1, 2], polar())
+    with pytest.raises(ValueError, match="masses must lie strictly between 0 and 1"):
+        plots.arcs(law, [1, 2], [1, 2], flat(), masses=[1.0])
+
+
+@pytest.mark.parametrize("turns", [1, 2, 3])
+def test_predicted_densities_are_drawn_turn_by_turn(turns):
+    x = np.array([0.0, 1.0, 3.0])
+    law = VonMises([0.0, 1.0, 3.0], [1.0, 2.0, 9.0])
+    ax = flat()
+    shades = plots.predictive_density(law, x, ax, turns=turns, unit="radians", points=40)
+    corners = shades.get_coordinates()
+    angles = 0.5 * (corners[1:, 0, 1] + corners[:-1, 0, 1])
+    assert angles[0] == pytest.approx(-np.pi * turns)
+    assert angles[-1] == pytest.approx(np.pi * turns)
+    expected = law[:, None].pdf(angles).T
+    np.testing.assert_allclose(np.asarray(shades.get_array()).reshape(expected.shape), expected, rtol=1e-9)
+    assert [label.get_text() for label in ax.get_yticklabels()][turns] == "0"
+    assert ax.get_yticklabels()[0].get_text() == {1: "−π", 2: "−2π", 3: "−3π"}[turns]
+    assert plots.predictive_density(law, x, turns=turns).axes.get_yticklabels()[-1].get_text() == f"{180 * turns}°"
+
+
+def test_predicted_densities_refuse_what_does_not_fit():
+    law = VonMises([0.0, 1.0], [2.0, 2.0])
+    with pytest.raises(ValueError, match="increasing"):
+        plots.predictive_density(law, [1.0, 0.0], flat())
+    with pytest.raises(ValueError, match="batch of 3 laws"):
+        plots.predictive_density(law, [1.0, 2.0, 3.0], flat())
+    with pytest.raises(ValueError, match="unit must be one of"):
+        plots.predictive_density(law, [1.0, 2.0], flat(), unit="hours")
 
 
 def picture() -> np.ndarray:

@@ -139,8 +139,8 @@ def _draw_cities(ax: Axes) -> None:
 
 def _dress(ax: Axes) -> None:
     ax.set_aspect(1.0 / np.cos(np.deg2rad(_LATITUDE)))
-    ax.set_xlim(5.2, 15.7)
-    ax.set_ylim(46.9, 55.55)
+    ax.set_xlim(5.0, 15.9)
+    ax.set_ylim(46.75, 55.7)
     ax.set_xticks(range(6, 16, 2), [f"{degree}° E" for degree in range(6, 16, 2)])
     ax.set_yticks(range(48, 56, 2), [f"{degree}° N" for degree in range(48, 56, 2)])
     ax.grid(color="#E5E7E9", linewidth=0.6)

@@ -197,8 +197,8 @@ def predictive_density(
     >>> from mgvm.plots import predictive_density
     >>> hours = np.linspace(0, 24, 100)
     >>> shades = predictive_density(VonMises(hours / 3, np.full(100, 4.0)), hours)
-    >>> shades.axes.get_ylim()
-    (-360.0, 360.0)
+    >>> [label.get_text() for label in shades.axes.get_yticklabels()]
+    ['−360°', '−180°', '0°', '180°', '360°']
     """
     inputs = _validation.finite(x, "x")
     shape = getattr(law, "batch_shape", None)
