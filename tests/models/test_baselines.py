@@ -125,11 +125,12 @@ def test_weights_are_counts(name):
     X, y = circle_data(20)
     counts = np.arange(20) % 4
     whole = FIXED[name].fit(X, y, counts)
-    some, left = counts > 0, whole.loo_log_density_[counts == 0]
+    some, left, whole_loo = counts > 0, whole.loo_log_density_[counts == 0], whole.loo_log_density_
     predictions = whole.predict(X)
     np.testing.assert_allclose(left, whole.predict_dist(X[~some]).logpdf(y[~some]), atol=1e-10)
     repeated = FIXED[name].fit(np.repeat(X, counts, axis=0), np.repeat(y, counts))
     np.testing.assert_allclose(np.exp(1j * repeated.predict(X)), np.exp(1j * predictions), atol=1e-8)
+    np.testing.assert_allclose(repeated.loo_log_density_, np.repeat(whole_loo, counts), atol=1e-8)
 
 
 @pytest.mark.parametrize("name", ["projected", "separate", "doubled", "wrapped", "no input", "neighbours", "kernel"])
@@ -266,10 +267,36 @@ def test_many_rides_on_few_days_are_fitted_fast():
     rng = np.random.default_rng(3)
     days = np.repeat(np.arange(10.0), 5000)[:, None]
     y = 0.3 * days[:, 0] + rng.vonmises(0.0, 1.0, 50_000)
+    y = np.rint(200.0 * y) / 200.0
     model = ProjectedGPRegressor(n_starts=1).fit(days, y)
     assert model._parts[0].alpha.shape == (10, 2)
+    assert model.loo_log_density_.shape == y.shape
     np.testing.assert_allclose(model.predict([[5.0]]), 1.5, atol=0.05)
     assert np.isfinite(model.score(days, y))
+
+
+@pytest.mark.parametrize("sizes", [(0,), (1,), (7,), (3, 1, 5)])
+def test_merging_adds_the_weights_of_equal_pairs(sizes):
+    rng = np.random.default_rng(0)
+    X = rng.integers(0, 3, (sum(sizes), 2)).astype(float)
+    y, weights = rng.integers(-2, 2, sum(sizes)) / 2.0, rng.integers(0, 3, sum(sizes)).astype(float)
+    found = merged(Training(X, y, weights))
+    pairs = {}
+    for x, angle, weight in zip(X.tolist(), y.tolist(), weights.tolist(), strict=True):
+        if weight:
+            pairs[*x, angle] = pairs.get((*x, angle), 0.0) + weight
+    expected = sorted(pairs.items())
+    np.testing.assert_array_equal(found.groups.angles, [key[2] for key, _ in expected])
+    np.testing.assert_array_equal(found.groups.weights, [weight for _, weight in expected])
+    inputs = sorted({key[:2] for key in pairs})
+    np.testing.assert_array_equal(found.inputs, np.reshape(inputs, (-1, 2)))
+    for row in range(len(y)):
+        if not weights[row]:
+            assert found.group[row] == found.observation[row] == -1
+            continue
+        np.testing.assert_array_equal(found.inputs[found.group[row]], X[row])
+        assert found.groups.angles[found.observation[row]] == y[row]
+        assert found.groups.starts[found.group[row]] <= found.observation[row]
 
 
 def test_orders_and_single_inputs():

@@ -14,6 +14,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import CircularGPRegressor
 from mgvm._validation import DegreesWarning
+from mgvm.circle import GridDensity
+from mgvm.models._gp_fitted import row_log_densities
+from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise
 
 KERNEL = ConstantKernel(0.5) * Matern(1.5, nu=1.5)
 
@@ -73,6 +76,48 @@ def test_replicates_are_merged_exactly():
     weighted = CircularGPRegressor(kernel, **options).fit(X, y, sample_weight=np.full(20, 3.0))
     assert merged.n_inputs_ == 20
     np.testing.assert_allclose(merged.predict(X), weighted.predict(X), atol=1e-9)
+    np.testing.assert_allclose(merged.loo_log_density_, np.repeat(weighted.loo_log_density_, 3), atol=1e-9)
+
+
+def test_rows_without_weight_are_predicted():
+    X, y = data(20)
+    weights = np.where(np.arange(20) < 15, 1.0, 0.0)
+    model = CircularGPRegressor(KERNEL, selection=None, average=False).fit(X, y, weights)
+    np.testing.assert_allclose(model.loo_log_density_[15:], model.log_density(X[15:], y[15:]), atol=1e-10)
+    alone = CircularGPRegressor(KERNEL, selection=None, average=False).fit(X[:15], y[:15])
+    np.testing.assert_allclose(model.loo_log_density_[:15], alone.loo_log_density_, atol=1e-10)
+
+
+@pytest.mark.parametrize("noise", [GvMNoise(2, symmetric=False), ContaminatedNoise(GvMNoise())])
+def test_leave_one_out_takes_one_of_the_rows_a_weight_stands_for(noise):
+    rho = noise.start + 0.3
+    angles, weights = np.array([0.5, 1.0, -2.0, 0.1, 0.2]), np.array([0.4, 1.0, 3.0, 1.0, 2.0])
+    starts = np.array([0, 3])
+    nodes = -np.pi + 2.0 * np.pi * np.arange(512) / 512
+    alone = GridDensity(np.stack([np.cos(nodes), 3.0 * np.sin(nodes) + np.cos(2.0 * nodes)]))
+    found = row_log_densities(alone, Groups(angles, weights, starts), noise, rho)
+    fine = -np.pi + 2.0 * np.pi * np.arange(8192) / 8192
+    for row, group in enumerate([0, 0, 0, 1, 1]):
+        left = weights.copy()
+        left[row] -= min(left[row], 1.0)
+        left[:3] *= group == 0
+        left[3:] *= group == 1
+        logs = left @ np.stack([noise.log_density(rho, angle - fine) for angle in angles])
+        law = alone[group].pdf(fine) * np.exp(logs - logs.max())
+        expected = np.log((law * np.exp(noise.log_density(rho, angles[row] - fine))).sum() / law.sum())
+        assert found[row] == pytest.approx(expected, abs=1e-7)
+
+
+@pytest.mark.slow
+def test_half_a_million_rides_are_thirty_inputs():
+    rng = np.random.default_rng(0)
+    day = rng.integers(0, 30, 500_000).astype(float)[:, None]
+    y = np.rint(rng.vonmises(0.1 * day[:, 0], 2.0) * 229.0) / 229.0
+    model = CircularGPRegressor(KERNEL, n_starts=1, average=False).fit(day, y)
+    assert model.n_inputs_ == 30
+    assert model.loo_log_density_.shape == y.shape
+    assert model._together.groups.angles.size < 45_000
+    assert model.score(day[:1000], y[:1000]) > -1.5
 
 
 def test_leave_one_out_is_a_refit_without_the_row(fitted):

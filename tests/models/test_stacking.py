@@ -99,6 +99,23 @@ def test_members_without_leave_one_out_are_folded():
     assert stack.weights_[1] > 0.9
 
 
+def test_all_members_leave_out_one_row_where_inputs_repeat():
+    # Two groups of angles at every input: who knows the input's other rows knows more than who knows but one peak.
+    rng = np.random.default_rng(0)
+    X = np.repeat(np.arange(5.0), 60)[:, None]
+    y = rng.choice([-0.8, 0.8], 300) + X[:, 0] + rng.vonmises(0.0, 60.0, 300)
+    members = [("plane", ProjectedGPRegressor(n_starts=1)), ("kernel", KernelCircularRegressor()), ("s", Silent(2))]
+    stack = CircularStackingRegressor(members).fit(X, y)
+    assert stack.weights_[1] > 0.9
+    again = np.repeat(np.arange(5.0), 60)[:, None]
+    new = rng.choice([-0.8, 0.8], 300) + again[:, 0] + rng.vonmises(0.0, 60.0, 300)
+    best = max(member.score(again, new) for member in stack.estimators_)
+    assert stack.score(again, new) > best - 0.01
+    # At new inputs the kernel density does not win: groups tell.
+    apart = CircularStackingRegressor(members).fit(X, y, groups=X[:, 0])
+    assert apart.weights_[1] < 0.5
+
+
 def test_insurance():
     X, y = curve(80, seed=3)
     members = [("plane", ProjectedGPRegressor(n_starts=1)), ("kernel", KernelCircularRegressor()), *MEMBERS]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import abc
 import itertools
 import warnings
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,12 +34,23 @@ class Training(NamedTuple):
 
 
 class Merged(NamedTuple):
-    """Observations grouped by input. Rows of weight zero belong to no group."""
+    """Observations grouped by input, equal angles at an input as one with their weights added.
+
+    Rows of weight zero belong to no group.
+    """
 
     inputs: FloatArray  # (G, p), distinct, sorted
     groups: Groups
-    order: np.ndarray  # the row of the data behind every angle of the groups
     group: np.ndarray  # (N,): the group of every row, -1 for weight zero
+    observation: np.ndarray  # (N,): the angle of the groups behind every row, -1 for weight zero
+
+    def of_rows(self, values: FloatArray, otherwise: Callable[[np.ndarray], FloatArray]) -> FloatArray:
+        """Values of the groups' angles as values of rows; those of rows without weight come from `otherwise`."""
+        out = values[self.observation]
+        absent = np.flatnonzero(self.observation < 0)
+        if absent.size:
+            out[absent] = otherwise(absent)
+        return out
 
 
 class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
@@ -142,16 +153,29 @@ def queries(estimator: Any, X: Any) -> FloatArray:
 
 
 def merged(data: Training) -> Merged:
-    """Rows with equal inputs as one group; O(N log N)."""
+    """Rows with equal inputs as one group, and of these the rows with equal angles as one angle; O(N log N)."""
     kept = np.flatnonzero(data.weights > 0.0)
-    inputs, inverse = np.unique(data.X[kept], axis=0, return_inverse=True)
-    inverse = inverse.ravel()
-    within = np.argsort(inverse, kind="stable")
-    order = kept[within]
-    starts = np.searchsorted(inverse[within], np.arange(len(inputs)))
-    group = np.full(data.y.size, -1)
-    group[kept] = inverse
-    return Merged(inputs, Groups(data.y[order], data.weights[order], starts), order, group)
+    order, fresh = sorted_rows(np.column_stack([data.X[kept], data.y[kept]]))
+    # The angle is the last column: a row opens a group where any other column is new.
+    opening = fresh.copy()
+    sorted_inputs = data.X[kept[order]]
+    opening[1:] = (sorted_inputs[1:] != sorted_inputs[:-1]).any(axis=1)
+    first = np.flatnonzero(fresh)
+    angles = data.y[kept[order[first]]]
+    weights = np.add.reduceat(data.weights[kept[order]], first) if first.size else np.zeros(0)
+    group, observation = np.full(data.y.size, -1), np.full(data.y.size, -1)
+    group[kept[order]] = np.cumsum(opening) - 1
+    observation[kept[order]] = np.cumsum(fresh) - 1
+    return Merged(sorted_inputs[opening], Groups(angles, weights, np.flatnonzero(opening[first])), group, observation)
+
+
+def sorted_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:
+    """The order that sorts rows by their first column, then the next, and where a row differs from the one before."""
+    order = np.lexsort(table.T[::-1])
+    there = table[order]
+    fresh = np.ones(len(table), dtype=bool)
+    fresh[1:] = (there[1:] != there[:-1]).any(axis=1)
+    return order, fresh
 
 
 def generator_of(state: Any) -> np.random.Generator:
@@ -221,8 +245,10 @@ def _distinct(X: Any) -> tuple[np.ndarray, np.ndarray]:
     """The first row of every set of equal rows, and the set of every row; rows that are no numbers are all distinct."""
     array = np.asarray(X) if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "columns") else np.empty(0)
     if array.dtype.kind in "fiub" and array.ndim == 2 and len(array) and not np.isnan(array).any():
-        _, first, inverse = np.unique(array, axis=0, return_index=True, return_inverse=True)
-        return first, inverse.ravel()
+        order, fresh = sorted_rows(array)
+        inverse = np.empty(len(array), dtype=np.int64)
+        inverse[order] = np.cumsum(fresh) - 1
+        return order[fresh], inverse
     rows = np.arange(_length(X))
     return rows, rows
 

@@ -45,10 +45,9 @@ class _Slopes(NamedTuple):
     noise: FloatArray
 
 
-def at_other_inputs(parts: list[Solved], groups: Groups, density: CircleDensity) -> FloatArray:
-    """log p(ψ | observations at all other inputs) of every row."""
-    rows = _rows(parts, groups, None)
-    return density(groups.angles, rows.mean, rows.variance + rows.noise)[0]
+def at_other_rows(parts: list[Solved], groups: Groups, density: CircleDensity, coordinates: Coordinates) -> FloatArray:
+    """log p(ψ | all other rows) of every row."""
+    return _last(_rows(parts, groups, coordinates), groups.angles, density)[0]
 
 
 def criterion(
@@ -93,7 +92,7 @@ def _sizes(groups: Groups) -> np.ndarray:
     return np.diff(np.append(groups.starts, groups.angles.size))
 
 
-def _rows(parts: list[Solved], groups: Groups, coordinates: Coordinates | None) -> _Rows:
+def _rows(parts: list[Solved], groups: Groups, coordinates: Coordinates) -> _Rows:
     sizes = _sizes(groups)
     found = [left_out(part) for part in parts]
     mean = np.concatenate([mean for mean, _ in found], axis=1)
@@ -101,8 +100,6 @@ def _rows(parts: list[Solved], groups: Groups, coordinates: Coordinates | None) 
     noise = np.concatenate([np.full(part.seen.means.shape[1], part.noise) for part in parts])
     mean, variance = np.repeat(mean, sizes, axis=0), np.repeat(variance, sizes, axis=0)
     noise = np.broadcast_to(noise, mean.shape)
-    if coordinates is None:
-        return _Rows(mean, variance, noise, np.zeros((len(mean), 1)), mean)
     # A row of weight 2 stands for two rows, of which one is left out.
     total = np.repeat(groups.total, sizes)[:, None]
     taken = np.minimum(groups.weights, 1.0)[:, None]

@@ -19,7 +19,7 @@ from mgvm.circle.wrapped_normal import WrappedNormal
 from mgvm.models import _field_densities
 from mgvm.models._circular_regressor import CircularRegressor, Merged, generator_of, merged, queries, validated
 from mgvm.models._field import Field, evidence, predicted
-from mgvm.models._field_left_out import at_other_inputs
+from mgvm.models._field_left_out import at_other_rows
 from mgvm.models._field_search import Problem, Search, candidates, solve_all
 from mgvm.models._gp_predict import cells
 
@@ -63,26 +63,16 @@ class _FieldRegressor(CircularRegressor):
             end = Search(small, fields, self.selection).run(count, rng)
             best = end if best is None or end[0] > best[0] else best
         assert best is not None
-        self._keep(best[1], problem, found)
-        self._leave_one_out(data.X, data.y, found)
+        self._keep(best[1], problem)
+        values = at_other_rows(self._parts, problem.groups, problem.density, problem.coordinates)
+        self.loo_log_density_ = found.of_rows(values, lambda rows: self._law(data.X[rows]).logpdf(data.y[rows]))
         return self
 
-    def _keep(self, fields: tuple[Field, ...], problem: Problem, found: Merged) -> None:
+    def _keep(self, fields: tuple[Field, ...], problem: Problem) -> None:
         self._parts = solve_all(fields, problem.seen, slopes=False)
         kernels = tuple(field.kernel + WhiteKernel(float(np.exp(field.log_noise))) for field in fields)
         self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
         self.log_evidence_ = sum(evidence(part)[0] for part in self._parts)
-        self._loo = at_other_inputs(self._parts, problem.groups, problem.density)
-
-    def _leave_one_out(self, X: FloatArray, y: FloatArray, found: Merged) -> None:
-        """One value a row. A row of weight zero was left out of the fit itself."""
-        values = np.empty(y.size)
-        values[found.order] = self._loo
-        out = np.flatnonzero(found.group < 0)
-        if out.size:
-            values[out] = self._law(X[out]).logpdf(y[out])
-        self.loo_log_density_ = values
-        del self._loo
 
     def _moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means and variances (M, P) of the coordinates."""
@@ -132,7 +122,7 @@ class ProjectedGPRegressor(_FieldRegressor):
     log_evidence_ : float
         Log marginal likelihood of the coordinates, a density in the plane and not on the circle.
     loo_log_density_ : ndarray (N,)
-        Log density of every training angle given the angles at all other inputs.
+        Log density of every training angle given all other rows; a row of weight w stands for w rows.
 
     Notes
     -----
@@ -225,7 +215,7 @@ class WrappedGPRegressor(_FieldRegressor):
     log_evidence_ : float
         Log marginal likelihood of the unwrapped angles.
     loo_log_density_ : ndarray (N,)
-        Log density of every training angle given the angles at all other inputs.
+        Log density of every training angle given all other rows; a row of weight w stands for w rows.
 
     Examples
     --------

@@ -124,7 +124,8 @@ def row_log_densities(alone: GridDensity, groups: Groups, noise: Noise, rho: Flo
     """log p(ψ_r | all other observations) of every observation, in the order of the groups.
 
     With L the law of the latent direction without an input's observations, Π its likelihood and p_r that of one
-    observation, it is log ∫LΠ - log ∫LΠ/p_r: the others at the same input keep their say.
+    observation, it is log ∫LΠ - log ∫LΠ/p_r: the others at the same input keep their say. An observation of weight w
+    stands for w equal ones, of which one is left out; one of w < 1 is left out whole.
     """
     out = np.empty(groups.angles.size)
     ends = np.append(groups.starts[1:], groups.angles.size)
@@ -143,9 +144,9 @@ def row_log_densities(alone: GridDensity, groups: Groups, noise: Noise, rho: Flo
             near = values[i - begin] > values[i - begin].max() + negligible
             weights, places = values[i - begin][near], nodes[near]
             for rows in _blocks(groups.starts[i], ends[i], size):
-                # Of a weighted row, one of the w equal observations it stands for is left out.
-                single = noise.log_density(rho, groups.angles[rows, None] - places)
-                out[rows] = -logsumexp(weights - single, axis=1)
+                single = noise.log_densities(rho, groups.angles[rows], places)
+                without = weights - np.minimum(groups.weights[rows, None], 1.0) * single
+                out[rows] = logsumexp(without + single, axis=1) - logsumexp(without, axis=1)
     return out
 
 

@@ -30,7 +30,11 @@ class Groups(NamedTuple):
     def harmonics(self, order: int) -> ComplexArray:
         """Σ w e^{itψ} of every input for t = 1..order, (G, order)."""
         z = np.exp(1j * self.angles)
-        return np.stack([np.add.reduceat(self.weights * z**t, self.starts) for t in range(1, order + 1)], axis=1)
+        wave, out = self.weights * z, np.empty((self.starts.size, order), dtype=complex)
+        for t in range(order):
+            out[:, t] = np.add.reduceat(wave, self.starts)
+            wave = wave * z
+        return out
 
     def take(self, which: np.ndarray) -> Groups:
         """The groups at some indices."""
@@ -56,7 +60,10 @@ class Noise(Protocol):
         """Log-likelihoods (G, n) of the directions `nodes`, and their derivatives in ρ (G, n, p)."""
 
     def log_density(self, rho: FloatArray, angles: FloatArray) -> FloatArray:
-        """Log density of ψ - φ."""
+        """Log density of ψ - φ (n,)."""
+
+    def log_densities(self, rho: FloatArray, angles: FloatArray, nodes: FloatArray) -> FloatArray:
+        """log p(ψ | φ) of angles ψ (n,) around directions φ (m,): (n, m)."""
 
     def concentration(self, rho: FloatArray) -> float:
         """A bound on the curvature of the log density: how fine a grid must be."""
@@ -104,19 +111,24 @@ class GvMNoise:
     def likelihood(self, rho: FloatArray, groups: Groups, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Re Σ_t η_t conj(Σ w e^{itψ}) e^{itφ} less the normaliser: only the harmonics of a group enter."""
         facts = gvm_facts(self.eta(rho)[None], max(2, self.order))
-        powers = np.exp(1j * np.outer(np.arange(1, self.order + 1), nodes))
-        sums, total = groups.harmonics(self.order), groups.total
+        waves = _waves(nodes, self.order)
+        sums, total = groups.harmonics(self.order).conj(), groups.total
         slopes = np.cosh(rho)[:, None] * self._basis()
         normal = (slopes.conj() * facts.moments[0, : self.order]).real.sum(axis=1)
-        fields = np.stack([((sums.conj() * slope) @ powers).real for slope in slopes], axis=2)
-        values = ((sums.conj() * self.eta(rho)) @ powers).real - total[:, None] * facts.log_normalizer[0]
-        return values, fields - (total[:, None] * normal)[:, None, :]
+        fields = np.matmul(waves, np.swapaxes(_parts(sums[:, None, :] * slopes), 1, 2))
+        fields -= (total[:, None] * normal)[:, None, :]
+        values = _parts(sums * self.eta(rho)) @ waves.T - total[:, None] * facts.log_normalizer[0]
+        return values, fields
 
     def log_density(self, rho: FloatArray, angles: FloatArray) -> FloatArray:
         """Log density of ψ - φ."""
+        return self.log_densities(rho, angles, np.zeros(1))[:, 0]
+
+    def log_densities(self, rho: FloatArray, angles: FloatArray, nodes: FloatArray) -> FloatArray:
+        """log p(ψ | φ) of angles ψ (n,) around directions φ (m,): (n, m)."""
         eta = self.eta(rho)
-        waves = np.exp(1j * np.multiply.outer(angles, np.arange(1, self.order + 1)))
-        return (waves @ eta.conj()).real - float(gvm_facts(eta[None], 2).log_normalizer[0])
+        turned = np.exp(-1j * np.multiply.outer(angles, np.arange(1, self.order + 1))) * eta
+        return _parts(turned) @ _waves(nodes, self.order).T - float(gvm_facts(eta[None], 2).log_normalizer[0])
 
     def concentration(self, rho: FloatArray) -> float:
         """Σ t²|η_t|."""
@@ -156,9 +168,25 @@ class ContaminatedNoise:
 
     def log_density(self, rho: FloatArray, angles: FloatArray) -> FloatArray:
         """Log density of ψ - φ."""
+        return self.log_densities(rho, angles, np.zeros(1))[:, 0]
+
+    def log_densities(self, rho: FloatArray, angles: FloatArray, nodes: FloatArray) -> FloatArray:
+        """log p(ψ | φ) of angles ψ (n,) around directions φ (m,): (n, m)."""
         share = 1.0 / (1.0 + np.exp(-rho[-1]))
-        return np.log((1.0 - share) * np.exp(self.clean.log_density(rho[:-1], angles)) + share / (2.0 * np.pi))
+        clean = np.exp(self.clean.log_densities(rho[:-1], angles, nodes))
+        return np.log((1.0 - share) * clean + share / (2.0 * np.pi))
 
     def concentration(self, rho: FloatArray) -> float:
         """That of the clean law."""
         return self.clean.concentration(rho[:-1])
+
+
+def _waves(nodes: FloatArray, order: int) -> FloatArray:
+    """cos tφ and sin tφ for t = 1..order, (n, 2 order)."""
+    phases = np.multiply.outer(nodes, np.arange(1, order + 1))
+    return np.concatenate([np.cos(phases), np.sin(phases)], axis=1)
+
+
+def _parts(coefficients: ComplexArray) -> FloatArray:
+    """What `_waves` are multiplied by to give Re Σ_t c_t e^{itφ}, (..., 2 order)."""
+    return np.concatenate([coefficients.real, -coefficients.imag], axis=-1)

@@ -18,7 +18,9 @@ from scipy.sparse import csr_array
 from scipy.special import ive
 
 from mgvm._validation import FloatArray
+from mgvm.circle.grid_density import GridDensity
 from mgvm.models._circular_regressor import Merged
+from mgvm.models._gp_noise import Groups
 from mgvm.models._gp_predict import cells
 
 _LEAST, _MOST = 0.25, 4000.0
@@ -26,6 +28,25 @@ _COARSE, _FINE = 12, 9  # values of κ tried at first, and then about the best o
 NODES = cells(_MOST)
 _SHARE = (1e-4, 0.5)  # of the uniform law
 _ITERATIONS = 25
+
+
+class Rows(NamedTuple):
+    """Angles to be predicted: which blend predicts each, the angle, how much it counts, and its own part in the blend.
+
+    A blend that holds the angle itself is relieved of that part, so that only other rows predict it.
+    """
+
+    position: np.ndarray
+    angles: FloatArray
+    weights: FloatArray
+    own: FloatArray
+
+
+class Blend(NamedTuple):
+    """Weighted sums of histograms, of mass 1 (M, nodes), and the mass they had (M,)."""
+
+    shares: FloatArray
+    mass: FloatArray
 
 
 class Smoothing(NamedTuple):
@@ -39,10 +60,7 @@ class Smoothing(NamedTuple):
 def histograms(found: Merged) -> csr_array:
     """(G, nodes): the weight of the angles of every input at the nodes -π + 2πj/n."""
     groups = found.groups
-    place = (groups.angles + np.pi) * (NODES / (2.0 * np.pi))
-    below = np.floor(place)
-    part = place - below
-    left = below.astype(np.int64) % NODES
+    left, part = _place(groups.angles)
     sizes = np.diff(np.append(groups.starts, groups.angles.size))
     row = np.repeat(np.arange(sizes.size), sizes)
     values = np.concatenate([groups.weights * (1.0 - part), groups.weights * part])
@@ -50,12 +68,13 @@ def histograms(found: Merged) -> csr_array:
     return csr_array((values, (np.tile(row, 2), columns)), shape=(sizes.size, NODES))
 
 
-def blend(weights: Any, table: csr_array) -> FloatArray:
-    """Weighted sums (M, nodes) of histograms, of mass 1; none at all is the uniform law."""
+def blend(weights: Any, table: csr_array) -> Blend:
+    """Weighted sums of histograms; none at all is the uniform law."""
     mixed = weights @ table
     out = np.asarray(mixed.toarray() if hasattr(mixed, "toarray") else mixed)
-    total = out.sum(axis=1, keepdims=True)
-    return np.where(total > 0.0, out / np.where(total > 0.0, total, 1.0), 1.0 / NODES)
+    total = out.sum(axis=1)
+    some = (total > 0.0)[:, None]
+    return Blend(np.where(some, out / np.where(some, total[:, None], 1.0), 1.0 / NODES), total)
 
 
 def smoothed(spectrum: np.ndarray, concentration: float) -> FloatArray:
@@ -66,16 +85,47 @@ def smoothed(spectrum: np.ndarray, concentration: float) -> FloatArray:
     return np.maximum(density, 0.0)  # Fourier's rounding
 
 
-def log_values(blended: FloatArray, smoothing: Smoothing) -> FloatArray:
+def log_values(blended: Blend, smoothing: Smoothing) -> FloatArray:
     """Log densities at the nodes, (M, nodes)."""
-    density = smoothed(np.fft.rfft(blended, axis=1), smoothing.concentration)
+    density = smoothed(np.fft.rfft(blended.shares, axis=1), smoothing.concentration)
     return np.log((1.0 - smoothing.share) * density + smoothing.share / (2.0 * np.pi))
 
 
-def largest_concentration(angles: FloatArray) -> float:
+def log_densities(blended: Blend, rows: Rows, smoothing: Smoothing) -> FloatArray:
+    """Log densities (n,) of rows without their own part."""
+    uniform = smoothing.share / (2.0 * np.pi)
+    whole = np.exp(GridDensity(log_values(blended, smoothing))[rows.position].logpdf(rows.angles))
+    part, step, kappa = _place(rows.angles)[1], 2.0 * np.pi / NODES, smoothing.concentration
+    ends = np.stack([part, 1.0 - part])
+    near = np.exp(kappa * (np.cos(step * ends) - 1.0)) / (2.0 * np.pi * ive(0, kappa))
+    own = (ends[::-1] * near).sum(axis=0)
+    others = _without(blended, rows, (whole - uniform) / (1.0 - smoothing.share), own)
+    return np.log((1.0 - smoothing.share) * others + uniform)
+
+
+def _densities(blended: Blend, spectrum: np.ndarray, rows: Rows, concentration: float) -> FloatArray:
+    """The same without the uniform share, all read off linearly between the nodes."""
+    whole = interpolated(smoothed(spectrum, concentration), rows.position, rows.angles)
+    # An angle between two nodes has shares 1 - p and p there, and is read off with the same weights.
+    part = _place(rows.angles)[1]
+    peak = smoothed(np.full((1, NODES // 2 + 1), 1.0 + 0.0j), concentration)[0, :2]
+    own = ((1.0 - part) ** 2 + part**2) * peak[0] + 2.0 * part * (1.0 - part) * peak[1]
+    return _without(blended, rows, whole, own)
+
+
+def _without(blended: Blend, rows: Rows, whole: FloatArray, own: FloatArray) -> FloatArray:
+    """(M f - m f_own) / (M - m) for masses M and m, uniform where none is left."""
+    mass = blended.mass[rows.position]
+    left = mass - rows.own
+    some = left > 1e-9 * mass
+    others = np.maximum(mass * whole - rows.own * own, 0.0) / np.where(some, left, 1.0)
+    return np.where(some, others, 1.0 / (2.0 * np.pi))
+
+
+def largest_concentration(groups: Groups) -> float:
     """κ = 4/δ² for angles recorded in steps δ: more than half of them equal others, and the median gap is δ."""
-    values = np.unique(angles)
-    if 2 * values.size > angles.size or values.size < 2:
+    values = np.unique(groups.angles)
+    if 2 * values.size > max(groups.angles.size, groups.weights.sum()) or values.size < 2:
         return _MOST
     gaps = np.diff(np.append(values, values[0] + 2.0 * np.pi))
     return float(np.clip(4.0 / np.median(gaps) ** 2, 2.0 * _LEAST, _MOST))
@@ -90,17 +140,14 @@ def concentrations(largest: float, around: float | None = None) -> FloatArray:
     return np.minimum(around * np.geomspace(1.0 / ratio, ratio, _FINE), largest)
 
 
-def best_smoothing(
-    blended: FloatArray, rows: tuple[np.ndarray, FloatArray, FloatArray], candidates: FloatArray
-) -> Smoothing:
-    """κ and ε of the highest likelihood for rows (position in the batch, angle, weight)."""
-    position, angles, weights = rows
-    spectrum = np.fft.rfft(blended, axis=1)
+def best_smoothing(blended: Blend, rows: Rows, candidates: FloatArray) -> Smoothing:
+    """κ and ε of the highest likelihood."""
+    spectrum = np.fft.rfft(blended.shares, axis=1)
     best = Smoothing(float(candidates[0]), _SHARE[1], -np.inf)
     for concentration in candidates:
-        density = interpolated(smoothed(spectrum, float(concentration)), position, angles)
-        share = _uniform_share(density, weights)
-        value = float(weights @ np.log((1.0 - share) * density + share / (2.0 * np.pi)))
+        density = _densities(blended, spectrum, rows, float(concentration))
+        share = _uniform_share(density, rows.weights)
+        value = float(rows.weights @ np.log((1.0 - share) * density + share / (2.0 * np.pi)))
         if value > best.value:
             best = Smoothing(float(concentration), share, value)
     return best
@@ -118,8 +165,12 @@ def _uniform_share(density: FloatArray, weights: FloatArray) -> float:
 
 def interpolated(table: FloatArray, position: np.ndarray, angles: FloatArray) -> FloatArray:
     """Densities at angles, linear between the nodes: as fine as the histograms are."""
+    left, part = _place(angles)
+    return (1.0 - part) * table[position, left] + part * table[position, (left + 1) % NODES]
+
+
+def _place(angles: FloatArray) -> tuple[np.ndarray, FloatArray]:
+    """The node below each angle, and how far it is on its way to the next."""
     place = (angles + np.pi) * (NODES / (2.0 * np.pi))
     below = np.floor(place)
-    part = place - below
-    left = below.astype(np.int64) % NODES
-    return (1.0 - part) * table[position, left] + part * table[position, (left + 1) % NODES]
+    return below.astype(np.int64) % NODES, place - below

@@ -1,4 +1,9 @@
-"""Densities of the angles observed near an input: k nearest neighbours, and kernels."""
+"""Densities of the angles observed near an input: k nearest neighbours, and kernels.
+
+Both leave out one row at a time when they learn their smoothing. Where inputs repeat, leaving out all rows of an input
+would serve predictions at new inputs; measured on half a million rides of 15 days it gained 0.001 nats there with
+kernels and lost 0.002 with neighbours, against losses of 0.002 and 0.02 for more rides of the same days.
+"""
 
 from __future__ import annotations
 
@@ -16,7 +21,7 @@ from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.models import _local_density as local
-from mgvm.models._circular_regressor import CircularRegressor, Merged, generator_of, merged, queries, validated
+from mgvm.models._circular_regressor import CircularRegressor, generator_of, merged, queries, validated
 from mgvm.models._gp_noise import Groups
 
 _HELD = 1 << 24  # weights held at once
@@ -35,26 +40,24 @@ class _LocalRegressor(CircularRegressor):
         """The candidates for the one parameter of the weights."""
 
     @abc.abstractmethod
-    def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray | None) -> Iterator[Any]:
-        """Weights (M, G) of the inputs at queries for every scale; `own` (M,) are inputs to leave out."""
+    def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray) -> Iterator[Any]:
+        """Weights (M, G) of the inputs at queries for every scale; `own` (M,) are inputs to leave out, -1 for none."""
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the smoothing from X (N, p) and angles y (N,); weights are counts of rows."""
         data = validated(self, X, y, sample_weight)
         most = check.integer(self.tuning_rows, "tuning_rows", minimum=1)
         found = merged(data)
-        if found.groups.starts.size == 1:
-            found = _row_by_row(found)
         self._inputs, self._table = found.inputs, local.histograms(found)
         self._prepare()
         size = len(self._inputs)
         used = min(size, most, max(50, _HELD // size))
         which = np.sort(generator_of(self.random_state).choice(size, used, replace=False))
-        rows = _rows_of(found.groups, which)
-        largest = local.largest_concentration(found.groups.angles)
+        rows, own = _rows_of(found.groups, which)
+        largest = local.largest_concentration(found.groups)
         best = None
         scales = self._scales()
-        for scale, weights in zip(scales, self._weights(self._inputs[which], scales, which), strict=True):
+        for scale, weights in zip(scales, self._weights(self._inputs[which], scales, own), strict=True):
             blended = local.blend(weights, self._table)
             smoothing = local.best_smoothing(blended, rows, local.concentrations(largest))
             if best is None or smoothing.value > best[1].value:
@@ -64,38 +67,35 @@ class _LocalRegressor(CircularRegressor):
         fine = local.concentrations(largest, coarse.concentration)
         self._smoothing = local.best_smoothing(blended, rows, fine)
         self.concentration_, self.background_ = self._smoothing.concentration, self._smoothing.share
-        self._leave_one_out(data.X, data.y, found)
+        values = self._left_out(found.groups)
+        self.loo_log_density_ = found.of_rows(values, lambda rows: self._law(data.X[rows]).logpdf(data.y[rows]))
         return self
 
     def _prepare(self) -> None:
         """Whatever the weights need of the inputs."""
 
-    def _leave_one_out(self, X: FloatArray, y: FloatArray, found: Merged) -> None:
-        """One value a row. A row of weight zero was left out of the fit itself."""
-        values = np.empty(y.size)
+    def _left_out(self, groups: Groups) -> FloatArray:
+        """log p(ψ | all other rows) of every angle of the groups."""
         size = len(self._inputs)
+        parts = []
         for which in np.array_split(np.arange(size), self._pieces(size)):
-            law = self._law(self._inputs[which], which)
-            position, angles, _ = _rows_of(found.groups, which)
-            first = found.groups.starts[which[0]]
-            values[found.order[first : first + angles.size]] = law[position].logpdf(angles)
-        out = np.flatnonzero(found.group < 0)
-        if out.size:
-            values[out] = self._law(X[out], None).logpdf(y[out])
-        self.loo_log_density_ = values
+            rows, own = _rows_of(groups, which)
+            weights = next(self._weights(self._inputs[which], [self._scale], own))
+            parts.append(local.log_densities(local.blend(weights, self._table), rows, self._smoothing))
+        return np.concatenate(parts)
 
     def _pieces(self, rows: int) -> int:
         return max(1, -(-rows * max(len(self._inputs), local.NODES) // _HELD))
 
-    def _law(self, X: FloatArray, own: np.ndarray | None) -> GridDensity:
-        weights = next(self._weights(X, [self._scale], own))
+    def _law(self, X: FloatArray) -> GridDensity:
+        weights = next(self._weights(X, [self._scale], np.full(len(X), -1)))
         return GridDensity(local.log_values(local.blend(weights, self._table), self._smoothing))
 
     def predict_dist(self, X: Any) -> GridDensity:
         """The law of the angle at every row of X, as one batch."""
         checked = queries(self, X)
         parts = np.array_split(checked, self._pieces(len(checked)))
-        return GridDensity(np.concatenate([self._law(part, None).log_values for part in parts]))
+        return GridDensity(np.concatenate([self._law(part).log_values for part in parts]))
 
 
 class NeighborsCircularRegressor(_LocalRegressor):
@@ -117,7 +117,7 @@ class NeighborsCircularRegressor(_LocalRegressor):
     concentration_, background_ : float
         κ and ε.
     loo_log_density_ : ndarray (N,)
-        Log density of every training angle given the angles at all other inputs.
+        Log density of every training angle given all other rows; a row of weight w stands for w rows.
 
     Examples
     --------
@@ -149,18 +149,18 @@ class NeighborsCircularRegressor(_LocalRegressor):
     def _prepare(self) -> None:
         self._tree = cKDTree(self._inputs)
 
-    def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray | None) -> Iterator[csr_array]:
+    def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray) -> Iterator[csr_array]:
         size = len(self._inputs)
-        count = min(int(max(scales)) + (own is not None), size)
+        count = min(int(max(scales)) + bool((own >= 0).any()), size)
         nearest = np.reshape(self._tree.query(X, k=[*range(1, count + 1)])[1], (len(X), count))
-        if own is not None:
-            # The input itself goes to the end of its own list, or is not in it among ever so many at distance zero.
-            last = np.argsort(nearest == own[:, None], axis=1, kind="stable")
-            nearest = np.take_along_axis(nearest, last, axis=1)[:, : count - 1]
+        # The input itself goes to the end of its own list, or is not in it among ever so many at distance zero.
+        last = np.argsort(nearest == own[:, None], axis=1, kind="stable")
+        nearest = np.take_along_axis(nearest, last, axis=1)
         for scale in scales:
             part = nearest[:, : int(scale)]
             rows = np.repeat(np.arange(len(X)), part.shape[1])
-            yield csr_array((np.ones(part.size), (rows, part.ravel())), shape=(len(X), size))
+            others = (part != own[:, None]).ravel().astype(float)
+            yield csr_array((others, (rows, part.ravel())), shape=(len(X), size))
 
 
 class KernelCircularRegressor(_LocalRegressor):
@@ -184,7 +184,7 @@ class KernelCircularRegressor(_LocalRegressor):
     concentration_, background_ : float
         κ and ε.
     loo_log_density_ : ndarray (N,)
-        Log density of every training angle given the angles at all other inputs.
+        Log density of every training angle given all other rows; a row of weight w stands for w rows.
 
     Examples
     --------
@@ -215,10 +215,10 @@ class KernelCircularRegressor(_LocalRegressor):
         nearest = cKDTree(self._inputs).query(self._inputs, k=2)[0][:, 1]
         return np.geomspace(0.3 * float(np.median(nearest)), float(width), _CANDIDATES).tolist()
 
-    def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray | None) -> Iterator[FloatArray]:
+    def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray) -> Iterator[FloatArray]:
         square = cdist(X, self._inputs, "sqeuclidean")
-        if own is not None:
-            square[np.arange(len(X)), own] = np.inf
+        without = np.flatnonzero(own >= 0)
+        square[without, own[without]] = np.inf
         # Relative to the nearest input: far from all of them the nearest ones decide, and nothing underflows.
         least = square.min(axis=1, keepdims=True)
         square -= np.where(np.isfinite(least), least, 0.0)
@@ -226,15 +226,14 @@ class KernelCircularRegressor(_LocalRegressor):
             yield np.exp(-0.5 * square / scale**2)
 
 
-def _rows_of(groups: Groups, which: np.ndarray) -> tuple[np.ndarray, FloatArray, FloatArray]:
-    """The rows of some groups: position of the group among them, angle, weight."""
+def _rows_of(groups: Groups, which: np.ndarray) -> tuple[local.Rows, np.ndarray]:
+    """The angles of some inputs, and the inputs (-1 for others) that are gone without their only angle.
+
+    Of an angle of weight w, which stands for w rows, one row is left out; of w < 1 the whole.
+    """
     picked = groups.take(which)
     sizes = np.diff(np.append(picked.starts, picked.angles.size))
-    return np.repeat(np.arange(which.size), sizes), picked.angles, picked.weights
-
-
-def _row_by_row(found: Merged) -> Merged:
-    """Every row as an input of its own: where all share one, they are left out one by one."""
-    count = found.groups.angles.size
-    groups = Groups(found.groups.angles, found.groups.weights, np.arange(count))
-    return found._replace(inputs=np.repeat(found.inputs, count, axis=0), groups=groups)
+    gone = (sizes == 1) & (picked.total <= 1.0)
+    position = np.repeat(np.arange(which.size), sizes)
+    own = np.where(gone[position], 0.0, np.minimum(picked.weights, 1.0))
+    return local.Rows(position, picked.angles, picked.weights, own), np.where(gone, which, -1)

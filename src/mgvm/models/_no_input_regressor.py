@@ -11,7 +11,7 @@ from mgvm import _validation as check
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.gvm import GvM
-from mgvm.models._circular_regressor import CircularRegressor, Merged, merged, queries, validated
+from mgvm.models._circular_regressor import CircularRegressor, merged, queries, validated
 from mgvm.models._gp_noise import Groups
 from mgvm.models._gvm_moments import fit_moments
 
@@ -33,7 +33,7 @@ class GvMRegressor(CircularRegressor):
     order_ : int
         T.
     loo_log_density_ : ndarray (N,)
-        Log density of every training angle given the angles at all other inputs.
+        Log density of every training angle given all other rows; a row of weight w stands for w rows.
 
     Notes
     -----
@@ -54,7 +54,7 @@ class GvMRegressor(CircularRegressor):
         self.order = order
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the law to angles y (N,); X tells which of them share an input. Weights are counts of rows."""
+        """Fit the law to angles y (N,). Weights are counts of rows; X tells which rows are no independent evidence."""
         data = validated(self, X, y, sample_weight, scales=False)
         found = merged(data)
         if isinstance(self.order, str):
@@ -63,19 +63,17 @@ class GvMRegressor(CircularRegressor):
         else:
             only = check.integer(self.order, "order", minimum=1)
             orders = range(only, only + 1)
-        fits = [_fit(found, order) for order in orders]
+        fits = [_fit(found.groups, order) for order in orders]
         best = 0
         for number in range(1, len(fits)):
-            gain = np.add.reduceat(
-                found.groups.weights * (fits[number][1] - fits[best][1]), _units(found.groups).starts
-            )
+            gain = found.groups.weights * (fits[number][1] - fits[best][1])
+            if found.groups.starts.size > 1:
+                gain = np.add.reduceat(gain, found.groups.starts)
             if gain.sum() > np.sqrt(gain.size) * gain.std():
                 best = number
         self.order_ = orders[best]
         self.law_ = GvM(fits[best][0])
-        values = np.array(self.law_.logpdf(data.y))
-        values[found.order] = fits[best][1]
-        self.loo_log_density_ = values
+        self.loo_log_density_ = found.of_rows(fits[best][1], lambda rows: np.asarray(self.law_.logpdf(data.y[rows])))
         return self
 
     def predict_dist(self, X: Any) -> GvM:
@@ -83,38 +81,23 @@ class GvMRegressor(CircularRegressor):
         return GvM(np.repeat(self.law_.eta[None], len(queries(self, X)), axis=0))
 
 
-def _fit(found: Merged, order: int) -> tuple[ComplexArray, FloatArray]:
-    """η (T,), and the log density of every angle of the groups with its own input left out.
+def _fit(groups: Groups, order: int) -> tuple[ComplexArray, FloatArray]:
+    """η (T,), and the log density of every angle given all others; equal angles have it in common.
 
-    Angles at a single input are left out one by one.
+    Of an angle of weight w, which stands for w rows, one row is left out; of w < 1 the whole.
     """
-    groups = _units(found.groups)
-    counts, sums = groups.total, groups.harmonics(order)
-    # Leaving out a row of weight 2 means leaving out one of two rows.
-    taken = np.minimum(counts, 1.0) if found.groups.starts.size == 1 else counts
-    sums = sums * (taken / counts)[:, None]
-    total = np.add.reduceat(groups.weights[:, None] * _waves(groups.angles, order), [0])
-    number = groups.weights.sum(keepdims=True)
+    angles, inverse = np.unique(groups.angles, return_inverse=True)
+    counts = np.bincount(inverse, groups.weights)
+    taken = np.minimum(counts, 1.0)
+    waves = np.exp(1j * np.multiply.outer(angles, np.arange(1, order + 1)))
+    number = counts.sum(keepdims=True)
+    total = (counts @ waves)[None]
     eta = fit_moments(total / number[:, None], number, np.zeros((1, order), dtype=complex))
     left = number - taken
     some = left > 1e-9 * number
     others = np.zeros((counts.size, order), dtype=complex)
     if some.any():
-        rest = (total - sums[some]) / left[some, None]
+        rest = (total - (taken[:, None] * waves)[some]) / left[some, None]
         others[some] = fit_moments(rest, left[some], np.repeat(eta, int(some.sum()), axis=0))
-    normalizer = gvm_facts(others, 2).log_normalizer
-    sizes = np.diff(np.append(groups.starts, groups.angles.size))
-    waves = _waves(groups.angles, order)
-    logs = (waves * np.repeat(others.conj(), sizes, axis=0)).real.sum(axis=1) - np.repeat(normalizer, sizes)
-    return eta[0], logs
-
-
-def _units(groups: Groups) -> Groups:
-    """What is left out at once: the angles at an input, or every angle where all share one input."""
-    if groups.starts.size > 1:
-        return groups
-    return Groups(groups.angles, groups.weights, np.arange(groups.angles.size))
-
-
-def _waves(angles: FloatArray, order: int) -> ComplexArray:
-    return np.exp(1j * np.multiply.outer(angles, np.arange(1, order + 1)))
+    logs = (waves * others.conj()).real.sum(axis=1) - gvm_facts(others, 2).log_normalizer
+    return eta[0], logs[inverse]

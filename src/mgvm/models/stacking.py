@@ -36,8 +36,13 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
         Circular regressors, that is with `predict_dist`.
     cv : "loo", int or splitter of scikit-learn, default "loo"
         The angles not seen. "loo" uses the leave-one-out densities that an estimator leaves in its `loo_log_density_`
-        when fitted, for nothing, and five folds for those that leave none. A number asks for so many folds. Equal
-        inputs are kept in one fold, unless a splitter decides otherwise.
+        when fitted, for nothing, and five folds of rows for those that leave none. A number asks for so many folds,
+        in which equal inputs are kept together; a splitter decides for itself.
+
+        All regressors of `mgvm.models` leave out one row (of a row of weight w, one of the w rows it stands for). Rows
+        that share its input stay: the weights are then those for more angles at inputs like the ones seen. To predict
+        at new inputs where inputs repeat (other days, other stations), hold out whole inputs instead: ``cv=5``, or
+        ``fit(..., groups=...)`` with the inputs, or blocks of them, for groups.
 
     Attributes
     ----------
@@ -50,7 +55,7 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
     out_of_fold_log_density_ : ndarray (N, K)
         What the weights maximise: log p_k of every training angle not seen.
     loo_log_density_ : ndarray (N,)
-        That of the mixture.
+        That of the mixture; one row left out, or one fold where `cv` or groups ask for folds.
 
     Notes
     -----
@@ -135,6 +140,8 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
             blocks = np.asarray(groups)
             if blocks.shape != data.y.shape:
                 raise ValueError(f"groups must have one entry for every row, {data.y.shape}, got {blocks.shape}")
+        elif isinstance(self.cv, str):
+            blocks = np.arange(data.y.size)  # as the other members do, which leave out rows
         else:
             blocks = merged(data._replace(weights=np.ones_like(data.weights))).group
         number = np.unique(blocks).size
