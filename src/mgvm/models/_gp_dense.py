@@ -1,36 +1,45 @@
 """Expectation propagation of circular regression with a dense kernel matrix: Gaussian sites, Newton steps.
 
-The fixed point says that the moments of every tilted law are those of the Gaussian posterior, R(s) = E_tilted[T] - μ =
-0, s the natural parameters of the sites. With ξ those of the posterior marginals, dμ = C ds (C the posterior covariance
-of all T), dξ = J⁻¹ dμ (J the covariance of T in one marginal) and the cavity ξ - s,
+The fixed point says that the moments of every tilted law are those of the Gaussian posterior. In natural parameters,
+with ξ those of the posterior marginals, s those of the sites and ξ' those of the Gaussians that have the moments of the
+tilted laws, it is F(s) = ξ' - ξ = 0; the plain update adds F to s. With C the posterior covariance of all T, J and J'
+the covariances of T in one marginal and in one matched Gaussian, and the cavity ξ - s,
 
-    dR = (B - 1) C ds - T ds,   T = Cov_tilted[T],  B = T J⁻¹,
+    dξ = J⁻¹ C ds,   dξ' = G (dξ - ds),   G = J'⁻¹ Cov_tilted[T],
 
-so that Newton's step needs products with C alone, O(N²) each, solved by GMRES.
+so that Newton's step solves dξ - G(dξ - ds) = F by GMRES with products with C alone, O(N²) each. Where C has only its
+own blocks J it is the plain update: steps are good from far. (Newton's method on moments instead is not.)
+
+For derivatives at the fixed point, R = E_tilted[T] - E[T] has R' ds = (B - 1) C ds - Cov_tilted[T] ds, where
+B = Cov_tilted[T] J⁻¹.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.linalg import lapack
-from scipy.sparse.linalg import LinearOperator, gmres
 
 from mgvm._numerics.ep_response import moment_response
 from mgvm._validation import FloatArray
+from mgvm.models._gp_krylov import gmres
 from mgvm.models._gp_plane import covariance_of, from_moments, moments_of, natural_of
 from mgvm.models._gp_tilted import Observations, Tilted
 
-_NEWTON_BELOW = 0.3  # mismatch from which Newton's steps are tried
+_NEWTON_BELOW = 0.7  # mismatch from which Newton's steps are tried
+_SMALLER = 0.7  # times the mismatch: what a Newton step must reach
 _HALVINGS = 30
-_FLOOR = 1e-10  # of the variance along the radius, which vanishes on the circle
+_FLOOR = 1e-10  # of the variance along the radius, which narrow laws on the circle do not have
 _STALE = 8
 _ASTRAY = 4.0  # times the smallest mismatch so far: then back to that state, with shorter steps
 _SHORTEST = 0.02
+# Frobenius' norm of x xᵀ counts x₁x₂ twice, that of a matrix [[ξ₃, ½ξ₄], [½ξ₄, ξ₅]] counts ξ₄ half: with these, steps
+# and tolerances do not depend on where the angle 0 is.
+_SECOND = np.array([0.0, 0.0, 1.0, 2.0, 1.0])
+_NATURAL = np.array([1.0, 1.0, 1.0, math.sqrt(0.5), 1.0])
 
 
 class State(NamedTuple):
@@ -56,25 +65,18 @@ class DensePropagation:
     def posterior(self, sites: FloatArray) -> tuple[FloatArray, FloatArray] | None:
         """Covariance (2N, 2N) and mean (N, 2) of prior times sites; None where that is not positive definite."""
         size = sites.shape[0]
-        array = np.zeros((2 * size, 2 * size), order="F")
+        one, cross, two = -2.0 * sites[:, 2], -sites[:, 3], -2.0 * sites[:, 4]
         if self.precision.shape[0] == size:
-            array[:size, :size] = array[size:, size:] = self.precision
+            covariance = _pair_inverse(self.precision, one, cross, two)
         else:
-            array[...] = self.precision
-        flat, step = array.reshape(-1, order="F"), 2 * size + 1
-        flat[: size * step : step] -= 2.0 * sites[:, 2]
-        flat[size * step :: step] -= 2.0 * sites[:, 4]
-        flat[size : size * step : step] -= sites[:, 3]
-        factor, failed = lapack.dpotrf(array, lower=1, overwrite_a=1)
-        if failed:
+            array = self.precision.copy()
+            flat, step = array.reshape(-1), 2 * size + 1
+            flat[::step] += np.concatenate([one, two])
+            flat[size : size * step : step] += cross
+            flat[2 * size * size :: step] += cross
+            covariance = symmetric_inverse(array)
+        if covariance is None:
             return None
-        lower, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
-        if failed:
-            return None
-        # The lower triangle in Fortran order is the upper one of the C-ordered transpose.
-        covariance = lower.T
-        below = np.tril_indices(2 * size, -1)
-        covariance[below] = covariance.T[below]
         mean = covariance @ np.concatenate([sites[:, 0], sites[:, 1]])
         return covariance, np.ascontiguousarray(mean.reshape(2, size).T)
 
@@ -124,11 +126,10 @@ class DensePropagation:
 
     def _plain(self, state: State, damping: float) -> State | None:
         """A parallel update, shortened until the posterior exists."""
-        mean, covariance = from_moments(state.tilted.mean)
-        matched = natural_of(mean, covariance + _FLOOR * np.eye(2))
+        matched = _matched(state)
         if matched is None:
             return None
-        change = matched - (state.cavity + state.sites)
+        change = matched.natural - (state.cavity + state.sites)
         for halving in range(_HALVINGS):
             found = self.evaluate(state.sites + damping * 0.5**halving * change)
             if found is not None:
@@ -137,15 +138,44 @@ class DensePropagation:
 
     def _newton(self, state: State) -> State | None:
         """A Newton step, taken where it brings the moments closer."""
-        if state.mismatch > _NEWTON_BELOW:
+        matched = _matched(state) if state.mismatch <= _NEWTON_BELOW else None
+        if matched is None:
             return None
-        linear = Linearisation(state)
-        found = self.evaluate(state.sites + linear.solve(state.residual, 1e-2))
-        return found if found is not None and found.mismatch < 0.5 * state.mismatch else None
+        inverse_own = np.linalg.inv(covariance_of(state.mean, state.marginal))
+        gain = np.linalg.solve(covariance_of(matched.mean, matched.covariance), state.tilted.covariance)
+        shape = state.sites.shape
+
+        def product(v: FloatArray) -> FloatArray:
+            change = v.reshape(shape) / _NATURAL
+            moved = each(inverse_own, moment_response(state.covariance, state.mean, change))
+            return (_NATURAL * (moved - each(gain, moved - change))).ravel()
+
+        change = _NATURAL * (matched.natural - (state.cavity + state.sites))
+        # The step is as exact as it is good: its own error is of the order of the mismatch squared.
+        step = gmres(product, change.ravel(), min(max(0.3 * state.mismatch, 1e-3), 0.1))
+        found = self.evaluate(state.sites + step.reshape(shape) / _NATURAL)
+        return found if found is not None and found.mismatch < _SMALLER * state.mismatch else None
+
+
+class Matched(NamedTuple):
+    """Gaussians with the moments of the tilted laws."""
+
+    natural: FloatArray  # (N, 5)
+    mean: FloatArray
+    covariance: FloatArray
+
+
+def _matched(state: State) -> Matched | None:
+    mean, covariance = from_moments(state.tilted.mean)
+    a, b, d = covariance[:, 0, 0], covariance[:, 0, 1], covariance[:, 1, 1]
+    smallest = 0.5 * (a + d - np.hypot(a - d, 2.0 * b))
+    covariance = covariance + np.maximum(_FLOOR - smallest, 0.0)[:, None, None] * np.eye(2)
+    natural = natural_of(mean, covariance)
+    return None if natural is None else Matched(natural, mean, covariance)
 
 
 class Linearisation:
-    """R' at a state, and systems with it and with its transpose."""
+    """R' at a state, and systems with its transpose."""
 
     def __init__(self, state: State):
         self._state = state
@@ -154,20 +184,11 @@ class Linearisation:
         # Of C alone the own blocks J make R' = -J: that is the preconditioner. (On the circle T itself is singular.)
         self.inverse_own = np.linalg.inv(covariance_of(state.mean, state.marginal))
         self.rest = self._tilted @ self.inverse_own - np.eye(5)  # B - 1
-        self._shape, self._count = (size, 5), 5 * size
+        self._shape = (size, 5)
 
     def response(self, change: FloatArray) -> FloatArray:
         """C · change."""
         return moment_response(self._state.covariance, self._state.mean, change)
-
-    def solve(self, residual: FloatArray, tolerance: float) -> FloatArray:
-        """The change of the sites that takes the residual away, to first order."""
-
-        def product(v: FloatArray) -> FloatArray:
-            change = v.reshape(self._shape)
-            return each(self.inverse_own, each(self._tilted, change) - each(self.rest, self.response(change)))
-
-        return self._gmres(product, each(self.inverse_own, residual), tolerance)
 
     def solve_transposed(self, right: FloatArray, tolerance: float) -> FloatArray:
         """λ with R'ᵀλ = right."""
@@ -175,14 +196,10 @@ class Linearisation:
         def product(v: FloatArray) -> FloatArray:
             change = v.reshape(self._shape)
             rest = self.response(each(np.swapaxes(self.rest, 1, 2), change))
-            return each(self.inverse_own, each(self._tilted, change) - rest)
+            return each(self.inverse_own, each(self._tilted, change) - rest).ravel()
 
-        return self._gmres(product, -each(self.inverse_own, right), tolerance)
-
-    def _gmres(self, product: Callable[[FloatArray], FloatArray], right: FloatArray, tolerance: float) -> FloatArray:
-        operator = LinearOperator((self._count, self._count), matvec=lambda v: product(v).ravel())
-        found, _ = gmres(operator, right.ravel(), rtol=tolerance, restart=60, maxiter=3)
-        return np.asarray(found).reshape(self._shape)
+        found = gmres(product, -each(self.inverse_own, right).ravel(), tolerance)
+        return found.reshape(self._shape)
 
 
 def each(matrices: Any, vectors: FloatArray) -> FloatArray:
@@ -191,6 +208,46 @@ def each(matrices: Any, vectors: FloatArray) -> FloatArray:
 
 
 def _mismatch(tilted: Tilted, residual: FloatArray) -> float:
-    """Largest mismatch of a moment in units of its law's standard deviation."""
-    width = np.sqrt(np.maximum(np.diagonal(tilted.covariance, axis1=1, axis2=2), _FLOOR))
-    return float(np.abs(residual / width).max())
+    """Largest mismatch of a mean or of second moments in units of their law's standard deviations; turns leave it."""
+    variances = np.maximum(np.diagonal(tilted.covariance, axis1=1, axis2=2), _FLOOR)
+    squares = residual**2
+    first = squares[:, :2].sum(axis=1) / variances[:, :2].sum(axis=1)
+    second = (squares @ _SECOND) / (variances @ _SECOND)
+    return math.sqrt(float(np.maximum(first, second).max()))
+
+
+def symmetric_inverse(matrix: FloatArray) -> FloatArray | None:
+    """The inverse of a positive definite matrix, which is overwritten; None where it is not."""
+    factor, failed = lapack.dpotrf(matrix.T, lower=1, overwrite_a=1)
+    if failed:
+        return None
+    lower, failed = lapack.dpotri(factor, lower=1, overwrite_c=1)
+    if failed:
+        return None
+    full = lower + lower.T
+    full.reshape(-1)[:: full.shape[0] + 1] *= 0.5
+    return np.asarray(full)
+
+
+def _pair_inverse(precision: FloatArray, one: FloatArray, cross: FloatArray, two: FloatArray) -> FloatArray | None:
+    """The inverse of [[W + D₁, D₁₂], [D₁₂, W + D₂]], D diagonal: two of half the size, of W + D₁ and of its complement.
+
+    With P = (W + D₁)⁻¹ and Q = (W + D₂ - D₁₂ P D₁₂)⁻¹ it is [[P - X D₁₂ P, X], [Xᵀ, Q]], X = -P D₁₂ Q.
+    """
+    size = one.size
+    first = precision.copy()
+    first.reshape(-1)[:: size + 1] += one
+    inner = symmetric_inverse(first)
+    if inner is None:
+        return None
+    coupled = cross[:, None] * inner
+    second = precision - coupled * cross
+    second.reshape(-1)[:: size + 1] += two
+    outer = symmetric_inverse(second)
+    if outer is None:
+        return None
+    out = np.empty((2 * size, 2 * size))
+    mixed = -(coupled.T @ outer)
+    out[:size, :size] = inner - mixed @ coupled
+    out[:size, size:], out[size:, :size], out[size:, size:] = mixed, mixed.T, outer
+    return out

@@ -38,7 +38,9 @@ def leave_one_out(problem: DensePropagation, state: State) -> Score:
     adjoint = linear.solve_transposed(linear.response(own) - slope, 1e-7)
     moments = own - each(np.swapaxes(linear.rest, 1, 2), adjoint)
     noise = state.tilted.noise_mean.sum(axis=0) - np.einsum("np,npq->q", adjoint, state.tilted.noise_cross)
-    return Score(float(parts.sum()), parts, _covariance_gradient(problem, state, moments), noise)
+    # Moments that do not quite match yet: to first order the fixed point lies at s - R'⁻¹R, where L is less by λ·R.
+    value = float(parts.sum()) - float((adjoint * state.residual).sum())
+    return Score(value, parts, _covariance_gradient(problem, state, moments), noise)
 
 
 def evidence(problem: DensePropagation, state: State) -> Score:

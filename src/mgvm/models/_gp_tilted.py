@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 import numpy as np
@@ -13,6 +14,7 @@ from mgvm.models._gp_noise import Groups, Noise
 
 _FEWEST, _MOST = 64, 4096
 _MEMORY = 2**24  # numbers in one block of values and features
+_KEPT = 2**22  # numbers of likelihoods that are kept for the next cavities
 
 
 class Tilted(NamedTuple):
@@ -63,14 +65,28 @@ class Observations:
             every = np.flatnonzero(counts == count)
             for which in np.array_split(every, 1 + every.size * int(count) * (1 + extra) // _MEMORY):
                 if with_likelihood:
-                    groups = self.groups if which.size == self.size else self.groups.take(which)
-                    values, features = self.noise.likelihood(self.rho, groups, nodes)
+                    values, features = self._likelihood(nodes, which)
                 else:
                     values, features = np.zeros((which.size, count)), np.zeros((which.size, count, 0))
                 found = tilted_moments(cavity[which], values, features, points, self.pull)
                 for target, block in zip(out, found, strict=True):
                     target[which] = block
         return out
+
+    @cached_property
+    def _known(self) -> dict[int, tuple[FloatArray, FloatArray]]:
+        """Likelihoods of all inputs by the number of nodes."""
+        return {}
+
+    def _likelihood(self, nodes: FloatArray, which: np.ndarray) -> tuple[FloatArray, FloatArray]:
+        """Of some inputs; cavities change while the likelihood stays, so that it is kept where it is small."""
+        if self.size * nodes.size * (1 + self.rho.size) > _KEPT:
+            groups = self.groups if which.size == self.size else self.groups.take(which)
+            return self.noise.likelihood(self.rho, groups, nodes)
+        if nodes.size not in self._known:
+            self._known[nodes.size] = self.noise.likelihood(self.rho, self.groups, nodes)
+        values, features = self._known[nodes.size]
+        return (values, features) if which.size == self.size else (values[which], features[which])
 
 
 def _shapes(size: int, extra: int) -> tuple[tuple[int, ...], ...]:

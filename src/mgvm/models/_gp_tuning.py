@@ -7,10 +7,9 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-from scipy.linalg import lapack
 
 from mgvm._validation import FloatArray
-from mgvm.models._gp_dense import DensePropagation, State
+from mgvm.models._gp_dense import DensePropagation, State, symmetric_inverse
 from mgvm.models._gp_gradient import Score, evidence, leave_one_out
 from mgvm.models._gp_noise import Groups, Noise
 from mgvm.models._gp_prior import Prior
@@ -20,7 +19,7 @@ from mgvm.models._short_steps import minimise
 _PRIOR_SPREAD = 1.5  # standard deviation of the weak prior on every logarithm
 _MOST_STEPS = 25  # of expectation propagation while searching; what needs more is no place to stay at
 _LOST = 1e-2  # mismatch of a state that is no answer
-_ROUGH, _FINE = 1e-4, 1e-7  # mismatch of expectation propagation while searching, and at the end
+_ROUGH, _FINE = 3e-3, 1e-7  # mismatch of expectation propagation while searching (its value is corrected), at the end
 
 
 class Tuned(NamedTuple):
@@ -103,12 +102,11 @@ class Tuning:
 
 def inverse(matrix: FloatArray) -> FloatArray:
     """The inverse of a covariance matrix; an error with the cure where there is none."""
-    factor, failed = lapack.dpotrf(np.asfortranarray(matrix), lower=1)
-    if failed:
+    found = symmetric_inverse(np.array(matrix, dtype=float))
+    if found is None:
         smallest = float(np.linalg.eigvalsh(matrix)[0])
         raise ValueError(
             f"the kernel matrix is not positive definite (smallest eigenvalue {smallest:.3g}); use a valid kernel, or "
             "add a WhiteKernel that lifts its diagonal by more than that"
         )
-    lower, _ = lapack.dpotri(factor, lower=1, overwrite_c=1)
-    return np.asarray(np.tril(lower) + np.tril(lower, -1).T)
+    return found
