@@ -140,14 +140,28 @@ def row_log_densities(alone: GridDensity, groups: Groups, noise: Noise, rho: Flo
         values = law.log_values if law.log_values.shape[-1] == count else law[:, None].logpdf(nodes)
         values = values + noise.likelihood(rho, groups.take(which), nodes)[0]
         values = values - logsumexp(values, axis=1, keepdims=True)
+        if groups.angles.size == groups.starts.size:  # one observation an input: all at once
+            single = noise.likelihood(rho, Groups(groups.angles[which], np.ones(which.size), which - begin), nodes)[0]
+            out[which] = _left_out(values, groups.weights[which], single)
+            continue
         for i in which:
             near = values[i - begin] > values[i - begin].max() + negligible
             weights, places = values[i - begin][near], nodes[near]
             for rows in _blocks(groups.starts[i], ends[i], size):
                 single = noise.log_densities(rho, groups.angles[rows], places)
-                without = weights - np.minimum(groups.weights[rows, None], 1.0) * single
-                out[rows] = logsumexp(without + single, axis=1) - logsumexp(without, axis=1)
+                out[rows] = _left_out(weights, groups.weights[rows], single)
     return out
+
+
+def _left_out(values: FloatArray, weights: FloatArray, single: FloatArray) -> FloatArray:
+    """Of log densities `values` with observations in them, each of which has log densities `single` (n, nodes)."""
+    without = values - np.minimum(weights[:, None], 1.0) * single
+    return np.asarray(_log_sum(without + single) - _log_sum(without))
+
+
+def _log_sum(values: FloatArray) -> FloatArray:
+    top = values.max(axis=1)
+    return np.asarray(top + np.log(np.exp(values - top[:, None]).sum(axis=1)))
 
 
 def _blocks(begin: int, end: int, size: int) -> list[np.ndarray]:
