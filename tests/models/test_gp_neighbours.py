@@ -6,7 +6,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ex
 
 from mgvm._numerics.neighbour_propagation import krige
 from mgvm._numerics.neighbour_response import cavity_response, site_pull
-from mgvm.models._gp_neighbour_propagation import kriged
+from mgvm.models._gp_neighbour_state import kriged
 from mgvm.models._gp_neighbour_tuning import NeighbourTuning
 from mgvm.models._gp_neighbours import Neighbourhood, embedding
 from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise

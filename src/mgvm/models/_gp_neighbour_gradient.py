@@ -17,7 +17,9 @@ import numpy as np
 from mgvm._numerics.neighbour_response import covariance_pull
 from mgvm._validation import FloatArray
 from mgvm.models._gp_dense import each
-from mgvm.models._gp_neighbour_propagation import Linearisation, NeighbourPropagation, NeighbourState
+from mgvm.models._gp_neighbour_linear import Linearisation
+from mgvm.models._gp_neighbour_propagation import NeighbourPropagation
+from mgvm.models._gp_neighbour_state import NeighbourState
 from mgvm.models._gp_neighbours import Neighbourhood
 from mgvm.models._gp_prior import NUGGET
 
@@ -35,12 +37,19 @@ def leave_one_out(problem: NeighbourPropagation, state: NeighbourState) -> Neigh
     return NeighbourScore(state.tilted.log_normalizer - alone.log_normalizer, state.tilted.mean - alone.mean)
 
 
-def score_gradient(hood: Neighbourhood, kernel: Any, state: NeighbourState, score: NeighbourScore) -> FloatArray:
-    """The gradient of the sum of leave-one-out log densities in (θ, ρ)."""
-    adjoint, pulled = Linearisation(state).pull(score.slopes, 1e-7)
+def score_gradient(
+    hood: Neighbourhood, kernel: Any, state: NeighbourState, score: NeighbourScore, tolerance: float = 1e-7
+) -> tuple[FloatArray, float]:
+    """The gradient of the sum of leave-one-out log densities in (θ, ρ), and how much that sum lacks.
+
+    At sites that are not quite the fixed point, λ·(G(c(s)) - s) is what the sum will gain on the way there, to first
+    order: with it a rough propagation gives the value to second order.
+    """
+    adjoint, pulled = Linearisation(state).pull(score.slopes, tolerance)
     own = each(np.swapaxes(state.own_inverse, 1, 2), adjoint)
     noise = state.tilted.noise_mean.sum(axis=0) + np.einsum("np,npq->q", own, state.tilted.noise_cross)
-    return np.concatenate([kernel_gradient(hood, kernel, state, pulled), noise])
+    lack = float((adjoint[~state.held] * state.change[~state.held]).sum())
+    return np.concatenate([kernel_gradient(hood, kernel, state, pulled), noise]), lack
 
 
 def kernel_gradient(hood: Neighbourhood, kernel: Any, state: NeighbourState, pulled: FloatArray) -> FloatArray:

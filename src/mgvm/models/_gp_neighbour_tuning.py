@@ -11,7 +11,8 @@ from scipy.spatial import cKDTree
 
 from mgvm._validation import FloatArray
 from mgvm.models._gp_neighbour_gradient import NeighbourScore, leave_one_out, score_gradient
-from mgvm.models._gp_neighbour_propagation import NeighbourPropagation, NeighbourState, predicted
+from mgvm.models._gp_neighbour_propagation import NeighbourPropagation
+from mgvm.models._gp_neighbour_state import NeighbourState, predicted
 from mgvm.models._gp_neighbours import Neighbourhood, embedding
 from mgvm.models._gp_noise import Groups, Noise
 from mgvm.models._gp_prior import Prior
@@ -19,7 +20,8 @@ from mgvm.models._gp_tilted import Observations
 from mgvm.models._short_steps import minimise
 
 _PRIOR_SPREAD = 1.5  # standard deviation of the weak prior on every logarithm
-_ROUGH, _FINE = 1e-3, 1e-4  # mismatch of expectation propagation while searching, and at the end
+_ROUGH, _FINE = 1e-2, 1e-3  # mismatch of expectation propagation while searching, and at the end
+_COARSE = 8
 _PATCHES, _PATCH = 10, 400  # parts of the inputs, each of points that lie together, on which a search begins
 _QUERIES = 20_000  # points predicted at once
 
@@ -104,8 +106,11 @@ class NeighbourTuning:
         hood = self._neighbours(prior)
         observations = Observations(self.groups, self.noise, rho, self.spread)
         order = np.concatenate([block.targets for block in hood.blocks]).astype(np.int64)
-        used = np.ones(hood.neighbours.shape)
-        problem = NeighbourPropagation(hood.neighbours, hood.weights(prior.kernels[0]), observations, order, used)
+        used, count = np.ones(hood.neighbours.shape), hood.neighbours.shape[1]
+        # Sites to begin with are found with few neighbours.
+        counts = (count, _COARSE) if self._sites is None and count > _COARSE else (count,)
+        laws = hood.several_weights(prior.kernels[0], counts)
+        problem = NeighbourPropagation(hood.neighbours, laws[0], observations, order, used, *laws[1:])
         state, converged = problem.run(self._sites, tolerance)
         self._sites = state.sites if converged else None
         score = leave_one_out(problem, state)
@@ -116,7 +121,9 @@ class NeighbourTuning:
     def solve(self, vector: FloatArray, tolerance: float) -> tuple[NeighbourTuned, FloatArray]:
         """The same, and the gradient of the objective."""
         found, score = self.tuned(vector, tolerance)
-        gradient = score_gradient(found.hood, found.prior.kernels[0], found.state, score)
+        accuracy = min(1e-4, max(1e-7, 0.1 * tolerance))
+        gradient, lack = score_gradient(found.hood, found.prior.kernels[0], found.state, score, accuracy)
+        found = found._replace(objective=found.objective + lack)
         return found, gradient - (vector - self.start) / _PRIOR_SPREAD**2
 
     def search(self, starts: list[FloatArray], max_iterations: int = 60) -> NeighbourTuned:

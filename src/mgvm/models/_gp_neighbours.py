@@ -96,15 +96,20 @@ class Neighbourhood:
 
     def weights(self, kernel: Any) -> Weights:
         """Conditional laws of all inputs given their neighbours, nugget included."""
-        size, count = self.neighbours.shape
-        out = Weights.empty(size, count)
+        return self.several_weights(kernel, (self.neighbours.shape[1],))[0]
+
+    def several_weights(self, kernel: Any, counts: tuple[int, ...]) -> list[Weights]:
+        """The same given only so many of the nearest neighbours, for several numbers at once."""
+        outs = [Weights.empty(len(self.inputs), count) for count in counts]
         nugget = NUGGET * float(kernel.diag(self.inputs).mean())
         for block in self.blocks:
             gram = np.array(kernel(self.inputs[block.points]), dtype=float)
             np.fill_diagonal(gram, gram.diagonal() + nugget)
-            own, near = block.members[:, 0], np.ascontiguousarray(block.members[:, 1:])
-            _fill(out, block.targets, gram, gram[own], gram.diagonal()[own], near)
-        return _checked(out)
+            own = block.members[:, 0]
+            for count, out in zip(counts, outs, strict=True):
+                near = np.ascontiguousarray(block.members[:, 1 : 1 + count])
+                _fill(out, block.targets, gram, gram[own], gram.diagonal()[own], near)
+        return [_checked(out) for out in outs]
 
     def query(self, kernel: Any, queries: FloatArray) -> tuple[np.ndarray, Weights]:
         """Neighbours (M, m) of new points among the inputs, and their conditional laws."""
