@@ -87,18 +87,24 @@ def _invert(system: FloatArray, count: int) -> bool:
 
 @inner(fastmath={"contract"})
 def _eliminate(system: FloatArray) -> float:
-    """The upper factor of A = LDLᵀ with its right sides, in place, row by row; the smallest pivot."""
+    """The upper factor of A = LDLᵀ with its right sides, in place, two rows at a time; the smallest pivot."""
     size, smallest = system.shape[0], np.inf
-    for k in range(size):
-        smallest = min(smallest, system[k, k])
-        pivot = 1.0 / system[k, k]
-        for i in range(k + 1, size):
-            factor = system[k, i] * pivot
-            # From whole vectors on: what lies before the diagonal is never read.
+    for k in range(0, size, 2):
+        first = 1.0 / system[k, k]
+        # From whole vectors on: what lies before the diagonal is never read.
+        begin = k // 8 * 8
+        one, two = system[k][begin:], system[k + 1][begin:]
+        factor = system[k, k + 1] * first
+        for j in range(two.size):
+            two[j] -= factor * one[j]
+        second = 1.0 / system[k + 1, k + 1]
+        smallest = min(smallest, system[k, k], system[k + 1, k + 1])
+        for i in range(k + 2, size):
+            f, g = system[k, i] * first, system[k + 1, i] * second
             begin = i // 8 * 8
-            target, source = system[i][begin:], system[k][begin:]
+            target, one, two = system[i][begin:], system[k][begin:], system[k + 1][begin:]
             for j in range(target.size):
-                target[j] -= factor * source[j]
+                target[j] -= f * one[j] + g * two[j]
     return smallest
 
 
@@ -140,19 +146,21 @@ def _project(system: FloatArray, rest: float, out: FloatArray) -> None:
         out[4] += b * b * pivot
 
 
-@inner(fastmath={"contract"})
-def _substitute(system: FloatArray) -> None:
-    """A⁻¹ of the right sides in their places, from what `_eliminate` leaves."""
+@inner(fastmath={"contract", "reassoc"})
+def _substitute(system: FloatArray, out: FloatArray) -> None:
+    """A⁻¹ of the right sides, the rows of `out` (3, 2m), from what `_eliminate` leaves."""
     size = system.shape[0]
+    x, y, z = out[0], out[1], out[2]
     for k in range(size - 1, -1, -1):
-        pivot = 1.0 / system[k, k]
-        a, b, h = system[k, size], system[k, size + 1], system[k, size + 2]
+        source, pivot = system[k], 1.0 / system[k, k]
+        a = b = h = 0.0
         for j in range(k + 1, size):
-            factor = system[k, j]
-            a -= factor * system[j, size]
-            b -= factor * system[j, size + 1]
-            h -= factor * system[j, size + 2]
-        system[k, size], system[k, size + 1], system[k, size + 2] = a * pivot, b * pivot, h * pivot
+            a += source[j] * x[j]
+            b += source[j] * y[j]
+            h += source[j] * z[j]
+        x[k] = (source[size] - a) * pivot
+        y[k] = (source[size + 1] - b) * pivot
+        z[k] = (source[size + 2] - h) * pivot
 
 
 @entry(fastmath={"contract"})
@@ -167,16 +175,15 @@ def krige(
     size, m = near[0].shape
     moments = np.empty((size, 5))
     shared, local, pivots = np.empty((size, m, 4)), np.empty((size, m, 2)), np.empty(size)
-    system = np.zeros((2 * m, _padded(2 * m + 3)))
+    system, solved = np.zeros((2 * m, _padded(2 * m + 3))), np.empty((3, 2 * m))
     for n in range(size):
         pivots[n] = _posterior(n, sites, near, conditional, system)
         _project(system, conditional[2][n], moments[n])
-        _substitute(system)
+        _substitute(system, solved)
         for i in range(m):
             for k in range(2):
-                row = system[2 * i + k]
-                shared[n, i, 2 * k], shared[n, i, 2 * k + 1] = row[2 * m], row[2 * m + 1]
-                local[n, i, k] = row[2 * m + 2]
+                shared[n, i, 2 * k], shared[n, i, 2 * k + 1] = solved[0, 2 * i + k], solved[1, 2 * i + k]
+                local[n, i, k] = solved[2, 2 * i + k]
     return moments, shared, local, pivots
 
 

@@ -23,7 +23,7 @@ from mgvm.models._gp_tilted import Observations
 _RETREATS, _HALVINGS = 12, 4
 _SWEEPS, _SETTLED = 16, 1e-2
 _NEWTON_BELOW = 0.3
-_RESTLESS = 0.1  # mismatch of an input that is swept alone
+_RESTLESS, _APART = 0.1, 4.0  # mismatch of an input that is swept alone: at least that, and so much above the others'
 _FEW = 0.1  # share of inputs for which that is worth it
 _CAREFUL = 0.6  # damping of their sweeps
 _ADJUSTED = 1e-2  # accuracy of a Newton step
@@ -121,11 +121,14 @@ class NeighbourPropagation:
 
     def _calmed(self, state: NeighbourState, tolerance: float) -> NeighbourState:
         """The state after sweeps over a few inputs that are far off, where all others are near."""
-        restless = np.flatnonzero(~(state.errors <= max(_RESTLESS, tolerance)))
+        bulk = state.bulk
+        limit = max(_RESTLESS, min(_APART * bulk, _NEWTON_BELOW), tolerance)
+        restless = np.flatnonzero(~(state.errors <= limit))
         if restless.size == 0 or restless.size > _FEW * state.errors.size or state.settled(tolerance):
             return state
-        found = self._renewed(state, self._swept(state.sites, self._around(restless), _CAREFUL, near=_RESTLESS))
-        return found if found.outside(_RESTLESS) < state.outside(_RESTLESS) else state
+        near = min(max(_SETTLED, bulk), 0.5 * limit)
+        found = self._renewed(state, self._swept(state.sites, self._around(restless), _CAREFUL, near=near))
+        return found if found.outside(limit) < state.outside(limit) else state
 
     def _renewed(self, state: NeighbourState, sites: FloatArray) -> NeighbourState:
         """The state at other sites, done again where it differs."""
@@ -166,7 +169,9 @@ class NeighbourPropagation:
         rows = np.flatnonzero(which)
         part = Weights(*(values[rows] for values in self.weights))
         again = kriged(sites, (self.neighbours[rows], self.used[rows]), part)
-        for whole, values in zip((found.moments, found.cavity, found.sound), (again[0], again[1], again[3]), strict=True):
+        for whole, values in zip(
+            (found.moments, found.cavity, found.sound), (again[0], again[1], again[3]), strict=True
+        ):
             whole[rows] = values
         for whole, values in zip(found.places[2:], again.places[2:], strict=True):
             whole[rows] = values

@@ -17,7 +17,8 @@ from mgvm._numerics.neighbour_propagation import conditional_weights
 from mgvm._validation import FloatArray
 from mgvm.models._gp_prior import NUGGET
 
-_BLOCK = 64  # targets to a call of the kernel
+_BLOCK = 64  # targets to a call of the kernel, at most
+_CALL = 10_000  # covariances that cost as much as one call
 
 
 class Weights(NamedTuple):
@@ -138,12 +139,41 @@ def _fill(
 
 
 def _blocks(order: np.ndarray, neighbours: np.ndarray, *, own: bool = True) -> Iterator[Block]:
-    """Targets in an order that keeps near ones together, cut into blocks."""
-    for begin in range(0, order.size, _BLOCK):
-        targets = order[begin : begin + _BLOCK]
-        near = np.concatenate([targets[:, None], neighbours[targets]], axis=1) if own else neighbours[targets]
-        points, members = np.unique(near, return_inverse=True)
-        yield Block(targets, points, members.reshape(near.shape).astype(np.int64))
+    """Targets in an order that keeps near ones together, cut into blocks.
+
+    In many dimensions even near targets share few neighbours, and the kernel of all their points would be wasted: a
+    block is halved as long as that saves covariances, a call of the kernel counted as some thousands of them.
+    """
+    waiting = [order[begin : begin + _BLOCK] for begin in range(0, order.size, _BLOCK)][::-1]
+    while waiting:
+        block = _block(waiting.pop(), neighbours, own)
+        count = block.targets.size
+        if count > 1 and block.points.size**2 > 2 * _CALL:
+            halves = [_block(part, neighbours, own) for part in np.array_split(block.targets, 2)]
+            if block.points.size**2 > _CALL + sum(half.points.size**2 for half in halves):
+                waiting.extend(half.targets for half in halves[::-1])
+                continue
+        yield block
+
+
+def _block(targets: np.ndarray, neighbours: np.ndarray, own: bool) -> Block:
+    near = np.concatenate([targets[:, None], neighbours[targets]], axis=1) if own else neighbours[targets]
+    points, members = np.unique(near, return_inverse=True)
+    return Block(targets, points, members.reshape(near.shape).astype(np.int64))
+
+
+def default_count(kernel: Any, dimension: int) -> int:
+    """Neighbours for leave-one-out densities within some thousandths of a nat of those that hear all inputs.
+
+    In the plane smooth kernels look further than rough ones.
+    """
+    return 40 if dimension > 1 and not _rough(kernel) else 30
+
+
+def _rough(kernel: Any) -> bool:
+    """Whether a kernel, or a part of it, is no smoother than the exponential."""
+    parts = [getattr(kernel, name) for name in ("k1", "k2", "kernel") if hasattr(kernel, name)]
+    return bool(getattr(kernel, "nu", np.inf) <= 0.5) or any(_rough(part) for part in parts)
 
 
 def _checked(found: Weights) -> Weights:
