@@ -44,7 +44,8 @@ def draw(result: Regression, dpi: float = 120) -> Figure:
         "Wind over Germany: predicted from 208 stations, checked at 52", fontsize=15, fontweight="bold", y=0.985
     )
     note = (
-        "North is up; arrows and needles point where the wind goes, as recorded at one moment, in steps of 10 degrees."
+        "North is up. Arrows and needles point where the wind goes, if its angles are as weather services report them; "
+        "they come in steps of 10°."
     )
     figure.text(0.5, 0.012, note, ha="center", fontsize=10.5, color="#4D4D4D")
     return figure
