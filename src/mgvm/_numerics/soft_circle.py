@@ -20,9 +20,10 @@ from mgvm._numerics.exponential import bounded_exp, positive_log
 from mgvm._numerics.mills import mills_ratio
 
 _ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
-_NEGLIGIBLE = 1e-18
-_BACKWARD = -2.0  # D below which moments are done again
+_BACKWARD = -2.0  # D below which moments may have to be done again: where |D|⁸ weight exceeds the bound
+_UNSAFE, _LIGHT = 1e3, 1e-6
 _LONGEST = 60  # terms of the continued fraction: below rounding for D < -2
+_TINY = 1e-300
 _LEAST = -700.0  # logarithm of a weight, relative to the largest
 _SUMS = {"contract", "reassoc", "nsz"}
 FloatArray = NDArray[np.float64]
@@ -68,20 +69,20 @@ def _continued(scale: float, d: float, powers: FloatArray) -> None:
 def _log_weights(
     xi: FloatArray, values: FloatArray, points: FloatArray, pull: float, weights: FloatArray, powers: FloatArray
 ) -> None:
-    """Logarithms of the nodes' weights, and E[r^k] but for D < -2, where the first is set to -1; NaN where a < 0."""
+    """Logarithms of the nodes' weights, and E[r^k], the first with a minus sign where D < -2; NaN where a < 0."""
     for j in range(values.shape[0]):
         scale, d = _polar(xi, points[0, j], points[1, j], pull)
         zeroth, first, lift = _first(d)
         # Without an integral D is not finite, which the bits of a logarithm would hide.
         weights[j] = (values[j] - 0.5 * pull) + (lift + positive_log(first * (scale * scale))) + 0.0 * d
         one = zeroth / first + d
-        two = 2.0 + d * one
-        three = 3.0 * one + d * two
+        two = max(2.0 + d * one, 0.0)
+        three = max(3.0 * one + d * two, 0.0)
         square = scale * scale
-        powers[0, j] = one * scale if d >= _BACKWARD else -1.0
+        powers[0, j] = one * scale if d >= _BACKWARD else -max(one, _TINY) * scale
         powers[1, j] = two * square
         powers[2, j] = three * (square * scale)
-        powers[3, j] = (4.0 * two + d * three) * (square * square)
+        powers[3, j] = max(4.0 * two + d * three, 0.0) * (square * square)
 
 
 @inner(fastmath=_SUMS)
@@ -120,11 +121,11 @@ def weigh(
     total = _normalise(weights, top)
     for j in range(count):
         if powers[0, j] < 0.0:
-            if weights[j] < _NEGLIGIBLE:
-                powers[0, j] = powers[1, j] = powers[2, j] = powers[3, j] = 0.0
-            else:
+            powers[0, j] = -powers[0, j]
+            if weights[j] > _LIGHT:
                 scale, d = _polar(xi, points[0, j], points[1, j], pull)
-                _continued(scale, d, powers[:, j])
+                if d**8 * weights[j] > _UNSAFE:
+                    _continued(scale, d, powers[:, j])
     return top + math.log(total * (2.0 * math.pi / count))
 
 

@@ -8,6 +8,7 @@ regular.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -33,7 +34,7 @@ class Prior:
     pair: str = "shared"
     mixing: tuple[float, float] = (0.0, 0.0)  # log L₂₂/L₁₁ and L₂₁ of the coregionalised pair, L₁₁ = 1
 
-    @property
+    @cached_property
     def theta(self) -> FloatArray:
         """All free hyper-parameters, the kernels' as logarithms."""
         parts = [kernel.theta for kernel in self.kernels]
@@ -46,12 +47,17 @@ class Prior:
         last = [(-4.0, 4.0)] * 2 if self.pair == "coregionalised" else np.zeros((0, 2))
         return np.concatenate([*parts, np.reshape(last, (-1, 2))])
 
+    @cached_property
+    def _counts(self) -> tuple[int, ...]:
+        """Hyper-parameters of each kernel. (Kernels look through all their attributes to tell: a millisecond.)"""
+        return tuple(int(kernel.n_dims) for kernel in self.kernels)
+
     def at(self, theta: FloatArray) -> Prior:
         """The same with other hyper-parameters."""
         kernels, used = [], 0
-        for kernel in self.kernels:
-            kernels.append(kernel.clone_with_theta(theta[used : used + kernel.n_dims]))
-            used += kernel.n_dims
+        for kernel, count in zip(self.kernels, self._counts, strict=True):
+            kernels.append(kernel.clone_with_theta(theta[used : used + count]))
+            used += count
         mixing = (float(theta[used]), float(theta[used + 1])) if self.pair == "coregionalised" else self.mixing
         return replace(self, kernels=tuple(kernels), mixing=mixing)
 

@@ -12,7 +12,7 @@ from mgvm._numerics.soft_circle import tilted_moments
 from mgvm._validation import FloatArray
 from mgvm.models._gp_noise import Groups, Noise
 
-_FEWEST, _MOST = 64, 4096
+_FEWEST, _MOST = 48, 4096
 _MEMORY = 2**24  # numbers in one block of values and features
 _KEPT = 2**22  # numbers of likelihoods that are kept for the next cavities
 
@@ -49,11 +49,11 @@ class Observations:
     def tilted(self, cavity: FloatArray) -> Tilted:
         """Moments of cavity times radial factor times likelihood."""
         width = self.noise.concentration(self.rho) * self.groups.total
-        return self._blocks(cavity, _counts(cavity, width), with_likelihood=True)
+        return self._blocks(cavity, _counts(cavity, width, self.pull), with_likelihood=True)
 
     def cavities(self, cavity: FloatArray) -> Tilted:
         """Moments of cavity times radial factor, without the likelihood."""
-        return self._blocks(cavity, _counts(cavity, np.zeros(self.size)), with_likelihood=False)
+        return self._blocks(cavity, _counts(cavity, np.zeros(self.size), self.pull), with_likelihood=False)
 
     def _blocks(self, cavity: FloatArray, counts: np.ndarray, *, with_likelihood: bool) -> Tilted:
         """Rows whose grids have the same number of nodes go through the kernel together."""
@@ -93,8 +93,19 @@ def _shapes(size: int, extra: int) -> tuple[tuple[int, ...], ...]:
     return (size,), (size, 5), (size, 5, 5), (size, extra), (size, 5, extra)
 
 
-def _counts(cavity: FloatArray, width: FloatArray) -> np.ndarray:
-    """Nodes that resolve a law whose log density has the given curvature: powers of two, few blocks."""
-    total = width + np.hypot(cavity[:, 0], cavity[:, 1]) + 2.0 * np.abs(cavity[:, 2:]).sum(axis=1)
-    wanted = 32.0 + 10.0 * np.sqrt(np.where(np.isfinite(total), total, 0.0))
-    return np.clip(2 ** np.ceil(np.log2(wanted)), _FEWEST, _MOST).astype(np.int64)
+def _counts(cavity: FloatArray, width: FloatArray, pull: float) -> np.ndarray:
+    """Nodes that resolve every law: 2^k or 3·2^k of them, few blocks.
+
+    The periodic trapezoid rule of n nodes errs by e^{-n²/2κ} where the log density has curvature κ, and by e^{-nδ} where
+    it has a singularity δ beside the real line. On the soft circle there is one where a = A + B cos 2(φ - ·) vanishes:
+    δ = ½ arcosh(A/B). With the constants below errors are under 1e-12 for aspects of the cavity up to 10⁴.
+    """
+    uneven = np.hypot(cavity[:, 2] - cavity[:, 4], cavity[:, 3])
+    curvature = width + np.hypot(cavity[:, 0], cavity[:, 1]) + 2.0 * uneven
+    wanted = 24.0 + 9.0 * np.sqrt(np.where(np.isfinite(curvature), curvature, 0.0))
+    if pull >= 0.0:
+        ratio = (pull - cavity[:, 2] - cavity[:, 4]) / np.maximum(uneven, 1e-300)
+        wanted = np.hypot(wanted, 36.0 / np.arccosh(np.maximum(ratio, 1.0 + 1e-7)) * 2.0)
+    power = 2.0 ** np.floor(np.log2(wanted))
+    wanted = power * np.where(wanted > 1.5 * power, 2.0, 1.5)
+    return np.clip(wanted, _FEWEST, _MOST).astype(np.int64)
