@@ -75,7 +75,8 @@ class CircularGPRegressor(CircularRegressor):
     contaminated : bool
         Whether a learnt share of the observations is uniform noise.
     n_neighbors : int or None
-        For "neighbours": 8 on a line and 15 otherwise by default. Noisy data under smooth kernels want 30 and more.
+        For "neighbours": 30 by default, 40 under smooth kernels of several input columns. Where length scales hold
+        hundreds of noisy inputs, more are worth their price, which grows with the square.
     average : bool or "auto"
         Average predictions over hyper-parameters instead of taking the best; "auto" does with at most 60 inputs.
     n_starts : int
@@ -204,12 +205,11 @@ class CircularGPRegressor(CircularRegressor):
 
             self.log_evidence_ = log_evidence(together, best.tuned, found.noise)
         if not self.converged_:
-            warnings.warn(
+            text = (
                 f"expectation propagation did not settle (mismatch {best.mismatch:.2g}); add a "
-                "WhiteKernel to the kernel, try radius='soft', or fix the length scale to a shorter one",
-                ConvergenceWarning,
-                stacklevel=3,
+                "WhiteKernel to the kernel, try radius='soft', or fix the length scale to a shorter one"
             )
+            warnings.warn(getattr(best, "complaint", text), ConvergenceWarning, stacklevel=3)
 
     # ---- predicting
     # ---------------------------------------------------------------------------------------------------
