@@ -132,7 +132,7 @@ def _posterior(n: int, sites: FloatArray, near: Near, conditional: Conditional, 
 
 @inner(fastmath={"contract"})
 def _project(system: FloatArray, rest: float, out: FloatArray) -> None:
-    """Mean (2) and covariance (3: 11, 12, 22) of a target into `out` (5): products R D⁻¹ R of eliminated right sides."""
+    """Mean (2) and covariance (3: 11, 12, 22) of a target into `out` (5), from eliminated right sides R as R D⁻¹ R."""
     size = system.shape[0]
     out[0] = out[1] = out[3] = 0.0
     out[2] = out[4] = rest

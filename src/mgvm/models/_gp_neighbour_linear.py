@@ -20,8 +20,8 @@ class Linearisation:
         self._state = state
         neighbours, used, shared, local = state.places
         # A cavity that is no law may hold anything: it does not move.
-        clean = np.isfinite(shared).all(axis=(1, 2)) & np.isfinite(local).all(axis=(1, 2))
-        clean &= np.isfinite(state.cavity).all(axis=1)
+        finite = [np.isfinite(values).reshape(len(values), -1).all(axis=1) for values in (state.cavity, shared, local)]
+        clean = np.logical_and.reduce(finite)
         self._cavity, self._places = state.cavity, state.places
         if not clean.all():
             self._cavity = np.where(clean[:, None], state.cavity, 0.0)

@@ -2,9 +2,9 @@
 
 Sites s (N, 5) are shared by all. With c(s) the natural parameters of the cavities and G(c) those of the Gaussian with
 the moments of the tilted law, less c, the fixed point is s = G(c(s)). Sequential sweeps come near it; Newton's step
-solves (1 - G' c') ds = G(c(s)) - s by GMRES, where products with c' cost a fraction of what the tilted laws cost. Inputs
-that are far from their fixed point while the others are near are swept alone, and what follows is done again only for
-those that hear of it.
+solves (1 - G' c') ds = G(c(s)) - s by GMRES, where products with c' cost a fraction of what the tilted laws cost.
+Inputs that are far from their fixed point while the others are near are swept alone, and what follows is done again
+only for those that hear of it.
 """
 
 from __future__ import annotations

@@ -60,7 +60,7 @@ class NeighbourState:
         return float(np.mean(self.errors > tolerance))
 
     def settled(self, tolerance: float) -> bool:
-        """Whether all moments match, but for one input in a thousand (or one at all), and most of them ten times better."""
+        """Whether all moments match, but for one input in a thousand (or one at all), and most ten times better."""
         single = 1.5 / self.errors.size if self.errors.size > 100 else 0.0
         return self.outside(tolerance) <= max(_LEFT, single) and self.bulk <= 0.1 * tolerance
 
@@ -87,9 +87,10 @@ class NeighbourState:
         """The state at other sites, with what follows from them for some rows."""
         fields = ("cavity", "change", "own", "errors")
         values = {name: _put(getattr(self, name), rows, getattr(part, name)) for name in fields}
-        places = (self.places[0], *(_put(a, rows, b) for a, b in zip(self.places[1:], part.places[1:], strict=True)))
+        neighbours, rest = self.places[0], self.places[1:]
+        used, shared, local = (_put(a, rows, b) for a, b in zip(rest, part.places[1:], strict=True))
         tilted = Tilted(*(_put(a, rows, b) for a, b in zip(self.tilted, part.tilted, strict=True)))
-        return replace(self, sites=sites, places=places, tilted=tilted, **values)
+        return replace(self, sites=sites, places=(neighbours, used, shared, local), tilted=tilted, **values)
 
 
 def _put(whole: FloatArray, rows: np.ndarray, part: FloatArray) -> FloatArray:
