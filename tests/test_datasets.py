@@ -2,6 +2,7 @@ import numpy as np
 import pytest
 
 from mgvm.datasets import (
+    load_mocap,
     load_protein_asp,
     load_tides,
     load_toy,
@@ -126,7 +127,30 @@ def test_yeast_phases_advance_evenly():
     assert yeast.split.tolist() == ["train", "valid"] * 9
 
 
-@pytest.mark.parametrize("load", [load_tides, load_toy, load_wind_germany, load_yeast])
+@pytest.mark.parametrize(("name", "frames"), [("fishing", 4308), ("running", 3062), ("boxing", 4266), ("robot", 2000)])
+def test_markers_move_a_little_from_frame_to_frame(name, frames):
+    motion = load_mocap(name)
+    assert motion.name == name
+    assert motion.positions.shape == (frames, 3, 2)
+    np.testing.assert_array_equal(motion.frame, np.arange(frames))
+    np.testing.assert_array_equal(motion.rows[:, 3], motion.positions[:, 1, 1])
+    step = np.abs(np.diff(motion.rows, axis=0))
+    if name == "robot":  # drawn anew in every frame
+        assert step.mean() > 20.0
+    else:
+        assert step.mean() < 5.0
+    # The third marker turns about the second at a distance that changes less than it moves, the robot's about the first.
+    joint = 0 if name == "robot" else 1
+    link = np.linalg.norm(motion.positions[:, 2] - motion.positions[:, joint], axis=1)
+    assert link.std() < 0.5 * np.sqrt(motion.positions[:, 2].var(axis=0).sum())
+
+
+def test_a_motion_that_is_not_there_is_refused():
+    with pytest.raises(ValueError, match="swimming"):
+        load_mocap("swimming")
+
+
+@pytest.mark.parametrize("load", [load_mocap, load_tides, load_toy, load_wind_germany, load_yeast])
 def test_arrays_of_the_regression_sets_cannot_be_changed(load):
     for value in vars(load()).values():
         if isinstance(value, np.ndarray):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from mgvm.datasets._mocap import MotionCapture, load_mocap
 from mgvm.datasets._protein import ProteinAngles, load_protein_asp
 from mgvm.datasets._tides import Tides, load_tides
 from mgvm.datasets._toy import Toy, load_toy
@@ -11,11 +12,13 @@ from mgvm.datasets._yeast import Yeast, load_yeast
 
 __all__ = [
     "GermanWind",
+    "MotionCapture",
     "ProteinAngles",
     "Tides",
     "Toy",
     "UberPickups",
     "Yeast",
+    "load_mocap",
     "load_protein_asp",
     "load_tides",
     "load_toy",
