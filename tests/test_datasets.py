@@ -139,7 +139,7 @@ def test_markers_move_a_little_from_frame_to_frame(name, frames):
         assert step.mean() > 20.0
     else:
         assert step.mean() < 5.0
-    # The third marker turns about the second at a distance that changes less than it moves, the robot's about the first.
+    # The third marker turns about the second, the robot's about the first, at a distance that changes little.
     joint = 0 if name == "robot" else 1
     link = np.linalg.norm(motion.positions[:, 2] - motion.positions[:, joint], axis=1)
     assert link.std() < 0.5 * np.sqrt(motion.positions[:, 2].var(axis=0).sum())

@@ -41,8 +41,8 @@ class MotionCapture:
 def load_mocap(name: str = "fishing") -> MotionCapture:
     """Load the positions of three markers on an arm that moves.
 
-    Those of a person are 4,308 frames of "fishing", 3,062 of "running" and 4,266 of "boxing"; 2,000 of "robot" are a noisy
-    simulation of an arm with four joints. Source and terms are in the ``README.md`` beside the files, in
+    A person was filmed for 4,308 frames of "fishing", 3,062 of "running" and 4,266 of "boxing"; the 2,000 of "robot"
+    are a noisy simulation of an arm with four joints. Source and terms are in the ``README.md`` beside the files, in
     ``mgvm/datasets/data``.
 
     Parameters
