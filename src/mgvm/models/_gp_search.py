@@ -54,7 +54,8 @@ class Found:
 class Reporter:
     """Prints the best objective every other second where `verbose` asks for it."""
 
-    def __init__(self, verbose: int):
+    def __init__(self, verbose: int, name: str = "CircularGPRegressor"):
+        self._name = name
         self._verbose, self._begin, self._best, self._calls = verbose, time.monotonic(), -np.inf, 0
         self._spoken = self._begin
 
@@ -64,9 +65,7 @@ class Reporter:
         now = time.monotonic()
         if self._verbose and (now - self._spoken >= _PATIENCE or self._verbose > 1):
             self._spoken = now
-            print(
-                f"CircularGPRegressor: {self._calls} fits, best {self._best:.3f}, {now - self._begin:.0f} s", flush=True
-            )
+            print(f"{self._name}: {self._calls} fits, best {self._best:.3f}, {now - self._begin:.0f} s", flush=True)
 
 
 def noise_law(order: int, *, symmetric: bool, contaminated: bool) -> Noise:
