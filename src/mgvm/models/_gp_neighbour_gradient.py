@@ -23,6 +23,8 @@ from mgvm.models._gp_neighbour_state import NeighbourState
 from mgvm.models._gp_neighbours import Neighbourhood
 from mgvm.models._gp_prior import NUGGET
 
+_NEAR = 0.1  # mismatch up to which first order tells
+
 
 class NeighbourScore(NamedTuple):
     """Leave-one-out log densities (N,), and their slopes (N, 5) in the cavities."""
@@ -48,7 +50,8 @@ def score_gradient(
     adjoint, pulled = Linearisation(state).pull(score.slopes, tolerance)
     own = each(np.swapaxes(state.own_inverse, 1, 2), adjoint)
     noise = state.tilted.noise_mean.sum(axis=0) + np.einsum("np,npq->q", own, state.tilted.noise_cross)
-    lack = float((adjoint[~state.held] * state.change[~state.held]).sum())
+    near = state.errors <= _NEAR
+    lack = float((adjoint[near] * state.change[near]).sum())
     return np.concatenate([kernel_gradient(hood, kernel, state, pulled), noise]), lack
 
 

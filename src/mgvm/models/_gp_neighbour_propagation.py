@@ -9,7 +9,7 @@ only for those that hear of it.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -25,6 +25,7 @@ _SWEEPS, _SETTLED = 16, 1e-2
 _NEWTON_BELOW = 0.3
 _RESTLESS, _APART = 0.1, 4.0  # mismatch of an input that is swept alone: at least that, and so much above the others'
 _FEW = 0.1  # share of inputs for which that is worth it
+_PATIENCE, _STUBBORN = 3, 5e-3  # steps after which so small a share of inputs may fall silent
 _CAREFUL = 0.6  # damping of their sweeps
 _ADJUSTED = 1e-2  # accuracy of a Newton step
 
@@ -34,7 +35,8 @@ class NeighbourPropagation:
     """The problem: neighbours (N, m), their conditional laws, and observations.
 
     Sites may have negative precisions, and those of some neighbours may make their posterior improper. A neighbour that
-    does so is left out of that one neighbourhood: `used` (N, m) tells.
+    does so is left out of that one neighbourhood: `used` (N, m) tells. Single inputs, between neighbours that disagree,
+    have no fixed point at all: these fall silent, their site is 0.
     """
 
     neighbours: np.ndarray
@@ -43,14 +45,18 @@ class NeighbourPropagation:
     order: np.ndarray  # (N,), in which inputs are visited
     used: FloatArray
     coarse: Weights | None = None  # conditional laws given the first few neighbours alone, for the first sweeps
+    silent: np.ndarray = field(init=False)  # (N,)
     _made: Tables | None = field(default=None, init=False)
+
+    def __post_init__(self) -> None:
+        self.silent = np.zeros(self.order.size, dtype=bool)
 
     def run(self, sites: FloatArray | None, tolerance: float, max_steps: int = 20) -> tuple[NeighbourState, bool]:
         """Steps from given sites (or none) until the moments match; the best state and whether it does."""
         state = self._moved(*self._first()) if sites is None else self._moved(0.0 * sites, sites)
         best, damping = state, 1.0
-        for _ in range(max_steps):
-            state = self._calmed(state, tolerance)
+        for count in range(max_steps):
+            state = self._calmed(state, tolerance, count >= _PATIENCE)
             if state.settled(tolerance):
                 break
             found = self._newton(state)
@@ -97,7 +103,7 @@ class NeighbourPropagation:
         The first is over all inputs of `order`, the others over those that still move by more than `near`
         standard deviations and their neighbours: a few stubborn ones cost little.
         """
-        moved = sites.copy()
+        moved, order = sites.copy(), order[~self.silent[order]]
         conditional = (self.weights.inverses, self.weights.weights, self.weights.rest)
         for count in range(most):
             far = sweep(moved, order, (self.neighbours, self.used), conditional, self._tables(), damping)
@@ -117,18 +123,29 @@ class NeighbourPropagation:
         asked = np.zeros(self.order.size, dtype=bool)
         asked[rows] = True
         asked[self.neighbours[rows]] = True
+        asked &= ~self.silent
         return self.order[asked[self.order]]
 
-    def _calmed(self, state: NeighbourState, tolerance: float) -> NeighbourState:
-        """The state after sweeps over a few inputs that are far off, where all others are near."""
+    def _calmed(self, state: NeighbourState, tolerance: float, last: bool) -> NeighbourState:
+        """The state after sweeps over a few inputs that are far off, where all others are near.
+
+        At last those that stay so fall silent.
+        """
         bulk = state.bulk
         limit = max(_RESTLESS, min(_APART * bulk, _NEWTON_BELOW), tolerance)
-        restless = np.flatnonzero(~(state.errors <= limit))
+        restless = np.flatnonzero(~(state.errors <= limit) & ~self.silent)
         if restless.size == 0 or restless.size > _FEW * state.errors.size or state.settled(tolerance):
             return state
         near = min(max(_SETTLED, bulk), 0.5 * limit)
         found = self._renewed(state, self._swept(state.sites, self._around(restless), _CAREFUL, near=near))
-        return found if found.outside(limit) < state.outside(limit) else state
+        state = found if found.outside(limit) < state.outside(limit) else state
+        stubborn = ~(state.errors <= limit) & ~self.silent
+        if not last or bulk > _SETTLED or not 0 < stubborn.sum() <= max(3, _STUBBORN * stubborn.size):
+            return state
+        self.silent |= stubborn
+        around = self._around(np.flatnonzero(stubborn))
+        quiet = np.where(stubborn[:, None], 0.0, state.sites)
+        return self._renewed(state, self._swept(quiet, around, _CAREFUL, near=near))
 
     def _renewed(self, state: NeighbourState, sites: FloatArray) -> NeighbourState:
         """The state at other sites, done again where it differs."""
@@ -141,7 +158,7 @@ class NeighbourPropagation:
         found = kriged(sites, (self.neighbours[rows], self.used[rows]), part)
         seen = self.observations
         seen = Observations(seen.groups.take(rows), seen.noise, seen.rho, seen.spread)
-        return state.patched(sites, rows, evaluated(seen, sites[rows], found))
+        return state.patched(sites, rows, self._heard(evaluated(seen, sites[rows], found), rows))
 
     def _moved(self, sites: FloatArray, change: FloatArray) -> NeighbourState:
         """The state after a change of the sites.
@@ -162,7 +179,12 @@ class NeighbourPropagation:
             else:
                 self.used = left_out((self.neighbours, self.used), lost, sites + change, retreat > _HALVINGS + 1)
             found = self._kriged_again(found, sites + change, lost | back[self.neighbours].any(axis=1))
-        return evaluated(self.observations, sites + change, found)
+        return self._heard(evaluated(self.observations, sites + change, found), np.arange(self.order.size))
+
+    def _heard(self, state: NeighbourState, rows: np.ndarray) -> NeighbourState:
+        """The same, with no mismatch to speak of where inputs are silent."""
+        silent = self.silent[rows]
+        return replace(state, errors=np.where(silent, np.nan, state.errors)) if silent.any() else state
 
     def _kriged_again(self, found: Kriged, sites: FloatArray, which: np.ndarray) -> Kriged:
         """Cavities of some inputs, put among those of the others."""

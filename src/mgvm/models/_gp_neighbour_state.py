@@ -42,12 +42,12 @@ class NeighbourState:
     tilted: Tilted
     change: FloatArray  # (N, 5), G(c(s)) - s
     own: FloatArray  # (N, 5, 5), J
-    errors: FloatArray  # (N,), largest mismatch of a moment in standard deviations; inf where there is no law
+    errors: FloatArray  # (N,), largest mismatch of a moment in standard deviations; inf without law, NaN if silent
 
     @property
     def mismatch(self) -> float:
         """The largest of all."""
-        return float(self.errors.max())
+        return float(np.nanmax(self.errors, initial=0.0))
 
     @property
     def bulk(self) -> float:
@@ -66,7 +66,7 @@ class NeighbourState:
 
     @cached_property
     def held(self) -> np.ndarray:
-        """Inputs too far from their fixed point for derivatives to mean anything."""
+        """Inputs that are silent, or too far from their fixed point for derivatives to mean anything."""
         return np.asarray(~(self.errors <= _LINEAR))
 
     @cached_property

@@ -98,8 +98,8 @@ class NeighbourTuning:
 
     @property
     def _gain(self) -> float:
-        """What a step must promise to be taken, in nats of all observations."""
-        return max(1e-2, 2e-6 * len(self.inputs))
+        """What a step must promise to be taken, in nats: less than a standard error, more than inputs that flip."""
+        return max(1e-2, 1e-4 * len(self.inputs))
 
     @property
     def _count(self) -> int:
