@@ -8,7 +8,7 @@ from one start. On a soft or a hard circle, the process on more inputs restricte
 these, so that its pointwise predictions are off by that as well.
 
 Coverage: share of held-out angles in the highest-density sets of 50 % and 90 %, with standard errors over data sets;
-the target is three points. Recovery: share of truths within the intervals of 50 % and 90 % of the approximate posterior
+the target is three points, "open" where it is missed by less than two standard errors. Recovery: share of truths within the intervals of 50 % and 90 % of the approximate posterior
 that averages are taken over (normal with its curvature, as wide as the weak prior allows). That prior is three times as
 wide as the truths are spread, so that what data tell little of is found too often rather than too rarely.
 Run with --quick for a tenth of the data sets, or --sets for another number of them.
@@ -174,9 +174,10 @@ def measured(cell, sets):
 
 
 def percent(values, nominal):
-    """Mean and standard error in percent, and whether it lies within three points."""
+    """Mean and standard error in percent, and whether it lies within three points, as far as the error lets tell."""
     mean, error = 100.0 * values.mean(), 100.0 * values.std(ddof=1) / np.sqrt(values.size)
-    verdict = "met" if abs(mean - 100.0 * nominal) <= POINTS else "MISSED"
+    away = abs(mean - 100.0 * nominal)
+    verdict = "met" if away <= POINTS else "open" if away <= POINTS + 2.0 * error else "MISSED"
     return f"{mean:.1f} ± {error:.1f}: {verdict}"
 
 
@@ -203,7 +204,7 @@ def main():
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the data sets")
-    parser.add_argument("--sets", type=int, default=60, help="data sets a cell, a third of them at N = 200")
+    parser.add_argument("--sets", type=int, default=40, help="data sets a cell, a third of them at N = 200")
     options = parser.parse_args()
     begin = time.process_time()
     most = max(options.sets // 10, 3) if options.quick else options.sets

@@ -5,9 +5,9 @@ import warnings
 
 import numpy as np
 import pytest
-from sklearn.base import clone
+from sklearn.base import BaseEstimator, clone
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern, WhiteKernel
-from sklearn.model_selection import GridSearchCV
+from sklearn.model_selection import GridSearchCV, GroupKFold
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
@@ -15,8 +15,12 @@ from sklearn.utils.estimator_checks import check_estimator
 from mgvm import CircularGPRegressor
 from mgvm._validation import DegreesWarning
 from mgvm.circle import GridDensity
+from mgvm.inference.result import ConvergenceWarning
+from mgvm.models._circular_regressor import Training, merged
 from mgvm.models._gp_fitted import row_log_densities
 from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.models._gp_radius import chosen_by_folds
+from mgvm.models._gp_tuning import Tuning
 
 KERNEL = ConstantKernel(0.5) * Matern(1.5, nu=1.5)
 
@@ -323,3 +327,75 @@ def test_many_neighbours_are_the_dense_answer():
     near = CircularGPRegressor(KERNEL, inference="neighbours", n_neighbors=29, **options).fit(X, y)
     np.testing.assert_allclose(near.loo_log_density_, dense.loo_log_density_, atol=1e-3)
     np.testing.assert_allclose(near.predict(X), dense.predict(X), atol=1e-3)
+
+
+# ---- the radius by folds ---------------------------------------------------------------------------------------------
+
+
+class Oracle(BaseEstimator):
+    """Held-out log densities that are known, by radius; it remembers what it was fitted to."""
+
+    def __init__(self, gains, radius="cv", kernel=None):
+        self.gains, self.radius, self.kernel = gains, radius, kernel
+
+    def fit(self, X, y, sample_weight=None, groups=None):
+        self.seen_ = set(X[:, 0].tolist())
+        assert groups is None or np.unique(groups).size > 1
+        return self
+
+    def log_density(self, X, y):
+        assert not self.seen_ & set(X[:, 0].tolist())  # whole inputs are held out
+        return self.gains[self.radius](X[:, 0])
+
+
+@pytest.mark.parametrize(
+    ("half", "hard", "expected"),
+    [(0.1, 0.05, 0.5), (0.1, 0.15, 0.0), (-0.1, -0.1, 1.0), (0.001, 0.0, 1.0)],
+)
+def test_another_radius_must_win_by_a_standard_error(half, hard, expected):
+    def values(gain):
+        return lambda x: gain + 0.3 * np.sin(7.0 * x) if gain else 0.0 * x
+
+    gains = {1.0: values(0.0), 0.5: values(half), 0.0: values(hard), np.inf: lambda x: -1.0 + 0.0 * x}
+    X = np.repeat(np.arange(60.0), 2)[:, None]
+    training = Training(X, np.zeros(120), np.ones(120))
+    chosen, scores = chosen_by_folds(Oracle(gains), training, merged(training), None)
+    assert chosen == expected
+    assert scores[0.5] == pytest.approx(gains[0.5](X[:, 0]).mean())
+    # Blocks of inputs are a few pieces of evidence only.
+    chosen, _ = chosen_by_folds(Oracle(gains), training, merged(training), X[:, 0] // 30)
+    assert chosen in (expected, 1.0)
+
+
+def test_the_radius_by_folds():
+    X, y = data(40)
+    options = {"n_starts": 1, "average": False}
+    model = CircularGPRegressor(KERNEL, radius="cv", **options).fit(X, y)
+    assert set(model.radius_scores_) == {0.0, 0.5, 1.0, np.inf}
+    assert model.radius_scale_ in model.radius_scores_
+    direct = CircularGPRegressor(KERNEL, radius=model.radius_scale_, **options).fit(X, y)
+    np.testing.assert_array_equal(model.predict(X), direct.predict(X))
+    folds = list(GroupKFold(5, shuffle=True, random_state=0).split(X, groups=np.arange(40)))
+    parts = [CircularGPRegressor(KERNEL, **options).fit(X[a], y[a]).log_density(X[b], y[b]) for a, b in folds]
+    assert model.radius_scores_[1.0] == pytest.approx(np.concatenate(parts).mean(), abs=1e-9)
+    kernel = Matern(1.5, nu=1.5)
+    gram = CircularGPRegressor("precomputed", radius="cv", **options).fit(kernel(X), y)
+    assert np.isfinite(list(gram.radius_scores_.values())).all()
+    for few, blocks in [(X[:1], None), (X, np.zeros(40))]:
+        with pytest.raises(ValueError, match="at least"):
+            CircularGPRegressor(KERNEL, radius="cv", **options).fit(few, y[: len(few)], groups=blocks)
+
+
+def test_an_interrupted_choice_of_the_radius_keeps_the_soft_circle(monkeypatch):
+    honest, calls = Tuning.solve, []
+
+    def impatient(self, vector, tolerance):
+        calls.append(tolerance)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return honest(self, vector, tolerance)
+
+    monkeypatch.setattr(Tuning, "solve", impatient)
+    with pytest.warns(ConvergenceWarning, match="choice of the radius was interrupted"):
+        model = CircularGPRegressor(KERNEL, radius="cv", n_starts=1, average=False).fit(*data(20))
+    assert model.radius_scale_ == 1.0

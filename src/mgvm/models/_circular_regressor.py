@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import abc
 import itertools
-import warnings
 from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
@@ -12,17 +11,17 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, validate_data
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.law import CircleLaw
+from mgvm.inference._progress import reporter
 from mgvm.models._gp_noise import Groups
+from mgvm.models._regressor_input import refuse_holes, refuse_text, targets, warn_of_scales
 
 _BLOCK = 4096  # laws held at once: a few thousand grids of a few thousand nodes stay below 100 MB
-_WILD = 1e3  # ratio of standard deviations of two columns beyond which one length scale cannot serve both
-_NAMED = 5  # columns spelt out in a message
 
 
 class Training(NamedTuple):
@@ -70,7 +69,7 @@ class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore
 
     def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
         """log p(y | x) of every row."""
-        X, angles = _indexable(X), _targets(y)
+        X, angles = _indexable(X), targets(y)
         check_consistent_length(X, angles)
         out = np.empty(angles.size)
         for rows, which, law in self._laws(X):
@@ -100,7 +99,9 @@ class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore
         first, inverse = _distinct(X)
         order = np.argsort(inverse, kind="stable")
         edges = np.searchsorted(inverse[order], np.arange(0, max(first.size, 1) + _BLOCK, _BLOCK))
+        report = reporter(bool(getattr(self, "verbose", 0)), f"{type(self).__name__}: prediction")
         for number, (begin, end) in enumerate(itertools.pairwise(edges)):
+            report(number * _BLOCK, first.size)
             rows, start = order[begin:end], number * _BLOCK
             law = self.predict_dist(_safe_indexing(X, first[start : start + _BLOCK]))
             yield rows, inverse[rows] - start, law
@@ -130,9 +131,10 @@ def validated(
     """
     if y is None:
         validate_data(estimator, X, None)  # it says that y is required
+    refuse_text(X)
     inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
-    _refuse_holes(X, inputs)
-    angles = _targets(y)
+    refuse_holes(X, inputs)
+    angles = targets(y)
     if angles.size != inputs.shape[0]:
         raise ValueError(
             f"X has {inputs.shape[0]} rows and y has {angles.size} angles: inconsistent numbers of samples; give one "
@@ -140,15 +142,16 @@ def validated(
         )
     weights = check.weights(sample_weight, angles.shape, "sample_weight")
     if scales:
-        _warn_of_scales(X, inputs)
+        warn_of_scales(X, inputs)
     return Training(inputs, np.asarray(wrap(angles)), weights)
 
 
 def queries(estimator: Any, X: Any) -> FloatArray:
     """Rows to predict at, of a fitted estimator."""
     check_is_fitted(estimator)
+    refuse_text(X)
     inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=False)
-    _refuse_holes(X, inputs)
+    refuse_holes(X, inputs)
     return np.asarray(inputs)
 
 
@@ -186,51 +189,6 @@ def generator_of(state: Any) -> np.random.Generator:
 
 
 # ---- behind the checks ----------------------------------------------------------------------------------------------
-
-
-def _targets(y: Any) -> FloatArray:
-    """Angles (N,), any finite real numbers, with a warning where they look like degrees."""
-    return check.angle_data(column_or_1d(y, warn=True), "y")
-
-
-def _refuse_holes(X: Any, inputs: FloatArray) -> None:
-    for test, what, cure in (
-        (np.isnan, "NaN", "impute them first (sklearn.impute.SimpleImputer in a Pipeline) or drop these rows"),
-        (np.isinf, "infinity", "replace or drop these rows first"),
-    ):
-        bad = test(inputs)
-        if bad.any():
-            columns = np.flatnonzero(bad.any(axis=0))
-            raise ValueError(
-                f"X contains {what}: {int(bad.sum())} values in {int(bad.any(axis=1).sum())} of {len(bad)} rows, in "
-                f"{_columns(X, columns)}; {cure}"
-            )
-
-
-def _warn_of_scales(X: Any, inputs: FloatArray) -> None:
-    with np.errstate(over="ignore", invalid="ignore"):
-        spread = inputs.std(axis=0)
-    varying = np.flatnonzero(spread > 0.0)
-    if varying.size < 2:
-        return
-    widest = spread[varying].max()
-    narrow = varying[spread[varying] * _WILD < widest]
-    if narrow.size:
-        wide = varying[spread[varying] == widest]
-        warnings.warn(
-            f"the features of X are on wildly different scales: {_columns(X, narrow)} have standard deviations below "
-            f"1/{_WILD:g} of that of {_columns(X, wide)} ({widest:.3g}), so that distances hardly see them; scale the "
-            "features first, with sklearn.preprocessing.StandardScaler in a Pipeline",
-            stacklevel=4,
-        )
-
-
-def _columns(X: Any, which: np.ndarray) -> str:
-    """Columns by name where X has names, else by number."""
-    names = getattr(X, "columns", None)
-    shown = [repr(names[i]) if names is not None else str(i) for i in which[:_NAMED].tolist()]
-    more = f" and {which.size - _NAMED} more" if which.size > _NAMED else ""
-    return f"column{'s' if which.size > 1 else ''} {', '.join(shown)}{more}"
 
 
 def _indexable(X: Any) -> Any:

@@ -22,8 +22,9 @@ from mgvm.models._field import Field, evidence, predicted
 from mgvm.models._field_left_out import at_other_rows
 from mgvm.models._field_search import Problem, Search, candidates, solve_all
 from mgvm.models._gp_predict import cells
+from mgvm.models._gp_search import Reporter
 
-_LEAST_VARIANCE = 1e-8
+_UNKNOWN = np.pi**2 / 3.0  # variance of an angle that nothing is known of
 
 
 class _FieldRegressor(CircularRegressor):
@@ -34,6 +35,7 @@ class _FieldRegressor(CircularRegressor):
     n_starts: int
     tuning_rows: int
     random_state: Any
+    verbose: int
 
     @abc.abstractmethod
     def _prepare(self, found: Merged) -> tuple[Problem, float, float]:
@@ -54,14 +56,18 @@ class _FieldRegressor(CircularRegressor):
         problem, variance, offset = self._prepare(found)
         rng = generator_of(self.random_state)
         small = problem.few(most, rng)
+        report = Reporter(int(self.verbose), type(self).__name__)
         best = None
         for field in candidates(self.kernel, found.inputs, variance, offset):
             fields = (field,) * self._outputs()
             if self.selection is None:
                 best = best or (0.0, fields)
                 continue
-            end = Search(small, fields, self.selection).run(count, rng)
+            search = Search(small, fields, self.selection, report=report)
+            end = search.run(count, rng)
             best = end if best is None or end[0] > best[0] else best
+            if search.interrupted:
+                break
         assert best is not None
         self._keep(best[1], problem)
         values = at_other_rows(self._parts, problem.groups, problem.density, problem.coordinates)
@@ -114,6 +120,8 @@ class ProjectedGPRegressor(_FieldRegressor):
         Hyper-parameters are learnt from at most so many inputs, drawn at random.
     random_state : int, RandomState, Generator or None, default 0
         Of the starts.
+    verbose : int, default 0
+        1 prints progress every other second.
 
     Attributes
     ----------
@@ -151,6 +159,7 @@ class ProjectedGPRegressor(_FieldRegressor):
         n_starts: int = 3,
         tuning_rows: int = 1500,
         random_state: Any = 0,
+        verbose: int = 0,
     ):
         self.kernel = kernel
         self.selection = selection
@@ -159,6 +168,7 @@ class ProjectedGPRegressor(_FieldRegressor):
         self.n_starts = n_starts
         self.tuning_rows = tuning_rows
         self.random_state = random_state
+        self.verbose = verbose
 
     def _outputs(self) -> int:
         return 1 if check.choice(self.pair, "pair", ["shared", "separate"]) == "shared" else 2
@@ -171,7 +181,7 @@ class ProjectedGPRegressor(_FieldRegressor):
         # E (z - m)² points twice along the principal axis; one field for both coordinates does not see axes.
         self._turn = 0.0 if self._outputs() == 1 else 0.5 * float(np.angle(second - first**2))
         turned = found.groups._replace(angles=np.asarray(wrap(angles - self._turn)))
-        variance = max(0.5 * (1.0 - abs(first) ** 2), _LEAST_VARIANCE)
+        variance = max(0.5 * (1.0 - abs(first) ** 2), 0.5 / (1.0 + weights.sum()) ** 2)
         problem = Problem.of(found.inputs, turned, _field_densities.projected, _field_densities.plane)
         return problem, variance, 0.5
 
@@ -205,6 +215,8 @@ class WrappedGPRegressor(_FieldRegressor):
         Hyper-parameters are learnt from at most so many inputs, drawn at random.
     random_state : int, RandomState, Generator or None, default 0
         Of the starts.
+    verbose : int, default 0
+        1 prints progress every other second.
 
     Attributes
     ----------
@@ -235,18 +247,22 @@ class WrappedGPRegressor(_FieldRegressor):
         n_starts: int = 3,
         tuning_rows: int = 1500,
         random_state: Any = 0,
+        verbose: int = 0,
     ):
         self.kernel = kernel
         self.selection = selection
         self.n_starts = n_starts
         self.tuning_rows = tuning_rows
         self.random_state = random_state
+        self.verbose = verbose
 
     def _prepare(self, found: Merged) -> tuple[Problem, float, float]:
         groups = found.groups
         self.center_ = float(np.angle(groups.weights @ np.exp(1j * groups.angles)))
         turned = groups._replace(angles=np.asarray(wrap(groups.angles - self.center_)))
-        variance = max(float(np.average(turned.angles**2, weights=groups.weights)), _LEAST_VARIANCE)
+        # One angle, or few that are equal, do not show that there is no variance.
+        variance = float(np.average(turned.angles**2, weights=groups.weights))
+        variance = max(variance, _UNKNOWN / (1.0 + float(groups.weights.sum())) ** 2)
         problem = Problem.of(found.inputs, turned, _field_densities.wrapped, _field_densities.line)
         return problem, variance, variance
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass
+from collections.abc import Callable
+from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -53,21 +54,24 @@ class Search:
     fields: tuple[Field, ...]
     criterion: str
     prior: bool = True
+    report: Callable[[float], object] = lambda value: None
+    interrupted: bool = field(default=False, init=False)
+    _best: tuple[float, FloatArray] | None = field(default=None, init=False)
 
     @property
     def start(self) -> FloatArray:
         """The centre of the starts."""
-        return np.concatenate([field.theta for field in self.fields])
+        return np.concatenate([one.theta for one in self.fields])
 
     @property
     def bounds(self) -> FloatArray:
         """(p, 2)."""
-        return np.concatenate([field.bounds for field in self.fields])
+        return np.concatenate([one.bounds for one in self.fields])
 
     def fields_at(self, vector: FloatArray) -> tuple[Field, ...]:
         """Fields with other hyper-parameters."""
-        sizes = np.cumsum([field.theta.size for field in self.fields])[:-1]
-        return tuple(f.at(part) for f, part in zip(self.fields, np.split(vector, sizes), strict=True))
+        sizes = np.cumsum([one.theta.size for one in self.fields])[:-1]
+        return tuple(one.at(part) for one, part in zip(self.fields, np.split(vector, sizes), strict=True))
 
     def value(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """The criterion and its gradient, without the prior."""
@@ -83,9 +87,17 @@ class Search:
         starts = [centre, *(centre + rng.normal(0.0, _SPREAD, (count - 1, centre.size)))]
         self.value(np.clip(centre, bounds[:, 0], bounds[:, 1]))  # a kernel that is none says so here
         ends = []
-        for start in starts:
-            start = np.clip(start, bounds[:, 0], bounds[:, 1])
-            ends.append(minimize(self._negative, start, jac=True, method="L-BFGS-B", bounds=bounds))
+        try:
+            for start in starts:
+                start = np.clip(start, bounds[:, 0], bounds[:, 1])
+                ends.append(minimize(self._negative, start, jac=True, method="L-BFGS-B", bounds=bounds))
+        except KeyboardInterrupt:
+            if self._best is None:
+                raise
+            self.interrupted = True
+            text = "the search for hyper-parameters was interrupted; the best found so far are kept"
+            warnings.warn(text, ConvergenceWarning, stacklevel=4)
+            return self._best[0], self.fields_at(self._best[1])
         best = min(ends, key=lambda end: float(end.fun))
         self._check(best, bounds)
         return -float(best.fun), self.fields_at(best.x)
@@ -98,6 +110,9 @@ class Search:
         if self.prior:
             away = (vector - self.start) / _SPREAD
             value, gradient = value - 0.5 * float(away @ away), gradient - away / _SPREAD
+        if self._best is None or value > self._best[0]:
+            self._best = value, np.array(vector)
+        self.report(value)
         return -value, -gradient
 
     def _check(self, end: Any, bounds: FloatArray) -> None:
@@ -117,7 +132,7 @@ def solve_all(fields: tuple[Field, ...], seen: Seen, *, slopes: bool = True) -> 
     """One field for all outputs, or one for each."""
     if len(fields) == 1:
         return [solve(fields[0], seen, slopes=slopes)]
-    return [solve(field, seen.output(column), slopes=slopes) for column, field in enumerate(fields)]
+    return [solve(one, seen.output(column), slopes=slopes) for column, one in enumerate(fields)]
 
 
 # ---- kernels --------------------------------------------------------------------------------------------------------

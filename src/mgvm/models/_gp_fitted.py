@@ -43,6 +43,10 @@ class Fitted(Protocol):
         """The largest mismatch of a moment at the end, 0 where inference is exact."""
 
     @property
+    def complaint(self) -> str:
+        """What to say where inference did not converge."""
+
+    @property
     def leave_one_out(self) -> GridDensity:
         """The law of the latent direction of every input without its own observations."""
 
@@ -69,6 +73,14 @@ class FromTuned:
     def objective(self) -> float:
         """What was maximised."""
         return float(self.tuned.objective)
+
+    @property
+    def complaint(self) -> str:
+        """What to say where inference did not converge."""
+        return (
+            f"expectation propagation did not settle (mismatch {getattr(self, 'mismatch', 0.0):.2g}); add a "
+            "WhiteKernel to the kernel, try radius='soft', or fix the length scale to a shorter one"
+        )
 
 
 class Propagated(FromTuned):

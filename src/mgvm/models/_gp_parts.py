@@ -1,10 +1,13 @@
-"""Small parts of circular regression: inputs that are not merged, folds of inputs, mixtures on a grid."""
+"""Small parts of circular regression: inputs that are not merged, folds of inputs, residuals, mixtures on a grid."""
 
 from __future__ import annotations
+
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
+from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.models._circular_regressor import Merged, Training
 from mgvm.models._gp_noise import Groups
@@ -36,6 +39,13 @@ def folds_of(groups: ArrayLike | None, together: Merged, count: int) -> np.ndarr
     if np.unique(folds).size < 2:
         raise ValueError("groups has a single label; at least two blocks are needed to hold one out")
     return folds
+
+
+def residuals(found: Any, groups: Groups) -> FloatArray:
+    """Angles less the mean directions that all other inputs predict."""
+    centre = np.asarray(found.fits[0][1].leave_one_out.mean_direction())
+    sizes = np.diff(np.append(groups.starts, groups.angles.size))
+    return np.asarray(groups.angles - np.repeat(centre, sizes))
 
 
 def mixed(laws: list[GridDensity], weights: list[float]) -> GridDensity:

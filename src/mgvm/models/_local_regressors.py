@@ -20,6 +20,7 @@ from scipy.spatial.distance import cdist
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
+from mgvm.inference._progress import reporter
 from mgvm.models import _local_density as local
 from mgvm.models._circular_regressor import CircularRegressor, generator_of, merged, queries, validated
 from mgvm.models._gp_noise import Groups
@@ -34,6 +35,7 @@ class _LocalRegressor(CircularRegressor):
 
     tuning_rows: int
     random_state: Any
+    verbose: int
 
     @abc.abstractmethod
     def _scales(self) -> list[float]:
@@ -78,7 +80,9 @@ class _LocalRegressor(CircularRegressor):
         """log p(ψ | all other rows) of every angle of the groups."""
         size = len(self._inputs)
         parts = []
+        report = reporter(bool(self.verbose), f"{type(self).__name__}: inputs left out")
         for which in np.array_split(np.arange(size), self._pieces(size)):
+            report(int(which[0]), size)
             rows, own = _rows_of(groups, which)
             weights = next(self._weights(self._inputs[which], [self._scale], own))
             parts.append(local.log_densities(local.blend(weights, self._table), rows, self._smoothing))
@@ -109,6 +113,8 @@ class NeighborsCircularRegressor(_LocalRegressor):
         Leave-one-out densities are taken at no more inputs than this, drawn at random.
     random_state : int, RandomState, Generator or None, default 0
         Of that draw.
+    verbose : int, default 0
+        1 prints progress every other second.
 
     Attributes
     ----------
@@ -129,10 +135,13 @@ class NeighborsCircularRegressor(_LocalRegressor):
     True
     """
 
-    def __init__(self, n_neighbors: int | None = None, *, tuning_rows: int = 1000, random_state: Any = 0):
+    def __init__(
+        self, n_neighbors: int | None = None, *, tuning_rows: int = 1000, random_state: Any = 0, verbose: int = 0
+    ):
         self.n_neighbors = n_neighbors
         self.tuning_rows = tuning_rows
         self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def n_neighbors_(self) -> int:
@@ -176,6 +185,8 @@ class KernelCircularRegressor(_LocalRegressor):
         Leave-one-out densities are taken at no more inputs than this, drawn at random.
     random_state : int, RandomState, Generator or None, default 0
         Of that draw.
+    verbose : int, default 0
+        1 prints progress every other second.
 
     Attributes
     ----------
@@ -196,10 +207,13 @@ class KernelCircularRegressor(_LocalRegressor):
     True
     """
 
-    def __init__(self, bandwidth: float | None = None, *, tuning_rows: int = 1000, random_state: Any = 0):
+    def __init__(
+        self, bandwidth: float | None = None, *, tuning_rows: int = 1000, random_state: Any = 0, verbose: int = 0
+    ):
         self.bandwidth = bandwidth
         self.tuning_rows = tuning_rows
         self.random_state = random_state
+        self.verbose = verbose
 
     @property
     def bandwidth_(self) -> float:

@@ -27,11 +27,12 @@ from mgvm.models._gp_chain import is_exponential
 from mgvm.models._gp_fitted import DenseFitted, row_log_densities
 from mgvm.models._gp_large import ChainFitted
 from mgvm.models._gp_noise import GvMNoise
-from mgvm.models._gp_parts import folds_of, mixed, unmerged
+from mgvm.models._gp_parts import folds_of, mixed, residuals, unmerged
 from mgvm.models._gp_predict import with_noise
+from mgvm.models._gp_radius import chosen_by_folds, radius_scale
+from mgvm.models._gp_scales import one_scale_for_all, warn_of_length_scales
 from mgvm.models._gp_search import Setting
 
-_RADII = {"soft": 1.0, "hard": 0.0, "free": np.inf}
 _ENGINES = ("auto", "ep", "neighbours", "chain", "mean_field", "gibbs")
 _DENSE = 1500  # inputs up to which "auto" takes the dense kernel matrix
 _SETTLED = 1e-5  # mismatch of moments that changes no prediction; under thousands of angles an input rounding leaves it
@@ -58,8 +59,10 @@ class CircularGPRegressor(CircularRegressor):
     noise_order : int or "auto"
         Harmonics of the noise: 1 is von Mises, 2 allows two groups half a turn apart (tides), 4 rush hours. "auto" goes
         above 1 only where the residuals have several modes.
-    radius : {"soft", "hard", "free"} or float
-        τ of the factor exp(-(|x| - 1)²/2τ²): 1, 0, infinity, or a number.
+    radius : {"soft", "hard", "free", "cv"} or float
+        τ of the factor exp(-(|x| - 1)²/2τ²): 1, 0, infinity, or a number. "cv" compares 0, ½, 1 and infinity by five
+        folds of whole inputs (of `groups` if given), at twenty times the cost, and keeps 1 unless another is better by
+        more than a standard error. Leave-one-out does not tell: at small τ it is too sure of itself.
     inference : {"auto", "ep", "neighbours", "chain", "mean_field", "gibbs"}
         "ep" is expectation propagation with the dense kernel matrix; "neighbours" the same where each input hears its
         nearest `n_neighbors` alone, for many inputs; "chain" exact, for one input column, the kernel
@@ -93,9 +96,9 @@ class CircularGPRegressor(CircularRegressor):
     noise_ : ndarray of complex, shape (T,)
         Natural parameters η of the noise; `contamination_` its uniform share.
     radius_scale_ : float
-        τ.
+        τ; with radius="cv" the one chosen, and `radius_scores_` the held-out log density of each.
     loo_log_density_ : ndarray, shape (N,)
-        log p(y_n | all other rows) of the training rows.
+        log p(y_n | all other rows); a row of weight w stands for w rows, and rows with the same input stay.
     log_evidence_ : float
         log p(y): by expectation propagation where radius="free", exact on a chain.
     converged_ : bool
@@ -152,8 +155,7 @@ class CircularGPRegressor(CircularRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    # ---- fitting
-    # ------------------------------------------------------------------------------------------------------
+    # ---- fitting --------------------------------------------------------------------------------------------------
 
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
@@ -172,10 +174,13 @@ class CircularGPRegressor(CircularRegressor):
             Blocks (days, regions, subjects) that are held out whole when hyper-parameters are chosen. All rows of an
             input must be in one block.
         """
-        spread = self._spread()
-        data = validated(self, X, y, sample_weight, scales=self.kernel is None)
+        spread = radius_scale(self.radius)
+        data = validated(self, X, y, sample_weight, scales=one_scale_for_all(self.kernel))
         together = unmerged(data) if self._is_gram() else merged(data)
+        warn_of_length_scales(self.kernel, together.inputs)
         folds = folds_of(groups, together, data.y.size)
+        if spread is None:
+            spread, self.radius_scores_ = chosen_by_folds(self, data, together, groups)
         kernels = self._kernels(together.inputs)
         setting = self._setting(spread, together, folds, kernels)
         noises = [self._noise(order) for order in self._orders(together, kernels, setting)]
@@ -205,14 +210,9 @@ class CircularGPRegressor(CircularRegressor):
 
             self.log_evidence_ = log_evidence(together, best.tuned, found.noise)
         if not self.converged_:
-            text = (
-                f"expectation propagation did not settle (mismatch {best.mismatch:.2g}); add a "
-                "WhiteKernel to the kernel, try radius='soft', or fix the length scale to a shorter one"
-            )
-            warnings.warn(getattr(best, "complaint", text), ConvergenceWarning, stacklevel=3)
+            warnings.warn(best.complaint, ConvergenceWarning, stacklevel=3)
 
-    # ---- predicting
-    # ---------------------------------------------------------------------------------------------------
+    # ---- predicting -----------------------------------------------------------------------------------------------
 
     def predict_dist(self, X: Any, *, joint: bool = False) -> GridDensity:
         """The predictive law of the angle at every row of X, one batch.
@@ -240,8 +240,7 @@ class CircularGPRegressor(CircularRegressor):
         ask = _gp_hard.joint_latent if joint else _gp_hard.pointwise_latent
         return ask(fit.tuned.prior, together.inputs, asked, sites, engine, generator_of(self.random_state))
 
-    # ---- options
-    # ------------------------------------------------------------------------------------------------------
+    # ---- options --------------------------------------------------------------------------------------------------
 
     def _is_gram(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
@@ -250,14 +249,6 @@ class CircularGPRegressor(CircularRegressor):
         if self.kernel is None:
             return _gp_kernels.default_kernels(inputs)
         return [_gp_kernels.gram_kernel(inputs) if self._is_gram() else _gp_kernels.checked(self.kernel)]
-
-    def _spread(self) -> float:
-        if isinstance(self.radius, str):
-            return _RADII[check.choice(self.radius, "radius", _RADII)]
-        value = check.real(self.radius, "radius")
-        if value.ndim or not value >= 0.0:
-            raise ValueError(f"radius must be 'soft', 'hard', 'free' or a number >= 0, got {self.radius!r}")
-        return float(value)
 
     def _engine(self, spread: float, together: Merged, folds: np.ndarray | None, kernels: list[Any]) -> str:
         """How the posterior behind hyper-parameters and predictions is found."""
@@ -306,7 +297,4 @@ class CircularGPRegressor(CircularRegressor):
             return [check.integer(self.noise_order, "noise_order", minimum=1)]
         plain = Setting(**{**vars(setting), "average": False})
         found = _gp_search.search(together.inputs, together.groups, kernels[:1], [self._noise(1)], plain)
-        centre = np.asarray(found.fits[0][1].leave_one_out.mean_direction())
-        sizes = np.diff(np.append(together.groups.starts, together.groups.angles.size))
-        residuals = together.groups.angles - np.repeat(centre, sizes)
-        return _gp_search.orders_worth_trying(residuals, together.groups.weights)
+        return _gp_search.orders_worth_trying(residuals(found, together.groups), together.groups.weights)
