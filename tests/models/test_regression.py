@@ -399,3 +399,23 @@ def test_an_interrupted_choice_of_the_radius_keeps_the_soft_circle(monkeypatch):
     with pytest.warns(ConvergenceWarning, match="choice of the radius was interrupted"):
         model = CircularGPRegressor(KERNEL, radius="cv", n_starts=1, average=False).fit(*data(20))
     assert model.radius_scale_ == 1.0
+
+
+def test_an_interrupted_search_keeps_the_best_so_far(monkeypatch):
+    honest, calls = Tuning.solve, []
+
+    def impatient(self, vector, tolerance):
+        calls.append(tolerance)
+        if len(calls) == 5:
+            raise KeyboardInterrupt
+        return honest(self, vector, tolerance)
+
+    monkeypatch.setattr(Tuning, "solve", impatient)
+    X, y = data(20)
+    with pytest.warns(ConvergenceWarning, match="interrupted; the best found so far"):
+        model = CircularGPRegressor(KERNEL, average=True).fit(X, y)
+    assert len(calls) == 5
+    assert np.isfinite(model.score(X, y))
+    calls[:] = [0.0] * 4
+    with pytest.raises(KeyboardInterrupt):  # nothing was found yet
+        CircularGPRegressor(KERNEL).fit(X, y)
