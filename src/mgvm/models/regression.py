@@ -78,7 +78,7 @@ class CircularGPRegressor(CircularRegressor):
     contaminated : bool
         Whether a learnt share of the observations is uniform noise.
     n_neighbors : int or None
-        For "neighbours": 30 by default, 40 under smooth kernels of several input columns. Where length scales hold
+        For "neighbours": by default 30; of several input columns 24 under Matérn-1/2, else 40. Where length scales hold
         hundreds of noisy inputs, more are worth their price, which grows with the square.
     average : bool or "auto"
         Average predictions over hyper-parameters instead of taking the best; "auto" does with at most 60 inputs.
