@@ -31,16 +31,16 @@ Tables = tuple[FloatArray, FloatArray, float]
 
 @entry(fastmath={"contract"})
 def conditional_weights(
-    gram: FloatArray, cross: FloatArray, variances: FloatArray, members: IntArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """K⁻¹ (B, m, m), w (B, m) and v (B,) of B targets; NaN where a K is not positive definite.
+    gram: FloatArray, cross: FloatArray, variances: FloatArray, members: IntArray, targets: IntArray, out: Conditional
+) -> None:
+    """K⁻¹, w and v of B targets into the rows `targets` of `out`; v is NaN where a K is not positive definite.
 
     gram (U, U) holds the covariances of all points of a block, cross (B, U) those of the targets with them, variances
     (B,) their own; members (B, m) are the rows of the neighbours. Gauss-Jordan steps on [[K, k], [kᵀ, k_nn]] leave all
     three where K, k and k_nn were.
     """
     size, m = members.shape
-    inverses, weights, rest = np.empty((size, m, m)), np.empty((size, m)), np.empty(size)
+    inverses, weights, rest = out
     system = np.zeros((m + 1, _padded(m + 1)))
     for n in range(size):
         for i in range(m):
@@ -49,13 +49,12 @@ def conditional_weights(
                 system[i, j] = near[members[n, j]]
             system[i, m] = system[m, i] = cross[n, members[n, i]]
         system[m, m] = variances[n]
-        sound = _invert(system, m)
+        sound, row = _invert(system, m), targets[n]
         for i in range(m):
             for j in range(m):
-                inverses[n, i, j] = system[i, j]
-            weights[n, i] = system[i, m]
-        rest[n] = system[m, m] if sound else np.nan
-    return inverses, weights, rest
+                inverses[row, i, j] = system[i, j]
+            weights[row, i] = system[i, m]
+        rest[row] = system[m, m] if sound else np.nan
 
 
 @inner(fastmath={"contract"})

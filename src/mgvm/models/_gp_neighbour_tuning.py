@@ -58,8 +58,8 @@ class NeighbourTuned(NamedTuple):
 class NeighbourTuning:
     """The problem: distinct inputs (N, d), observations grouped by input, and what is to be learnt.
 
-    The prior must be one kernel shared by both coordinates. With n_neighbors = None they are 30, or 40 for smooth
-    kernels of more than one input column.
+    The prior must be one kernel shared by both coordinates. With n_neighbors = None they are 30 on a
+    line; of more input columns 24 for kernels as rough as the exponential, else 40.
 
     Many inputs (N > 4,500) are not searched as a whole: all starts are followed on n = 3,000 of them, ten patches of
     inputs that lie together, whose centres are drawn with `seed`. From the best end there, with the second derivatives

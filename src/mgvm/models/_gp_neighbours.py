@@ -134,8 +134,9 @@ def _fill(
     out: Weights, targets: np.ndarray, gram: FloatArray, cross: FloatArray, variances: FloatArray, members: np.ndarray
 ) -> None:
     """The conditional laws of one block, put where they belong."""
-    for place, values in zip(out, (*conditional_weights(gram, cross, variances, members), variances), strict=True):
-        place[targets] = values
+    rows = np.asarray(targets, dtype=np.int64)
+    conditional_weights(gram, cross, variances, members, rows, (out.inverses, out.weights, out.rest))
+    out.variances[rows] = variances
 
 
 def _blocks(order: np.ndarray, neighbours: np.ndarray, *, own: bool = True) -> Iterator[Block]:
@@ -167,7 +168,9 @@ def default_count(kernel: Any, dimension: int) -> int:
 
     In the plane smooth kernels look further than rough ones.
     """
-    return 40 if dimension > 1 and not _rough(kernel) else 30
+    if dimension == 1:
+        return 30
+    return 24 if _rough(kernel) else 40
 
 
 def _rough(kernel: Any) -> bool:
