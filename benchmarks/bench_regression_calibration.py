@@ -17,6 +17,7 @@ Run with --quick for a tenth of the data sets, or --sets for another number of t
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 import warnings
 from typing import NamedTuple
@@ -204,11 +205,15 @@ def main():
     """Print both tables."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--quick", action="store_true", help="a tenth of the data sets")
-    parser.add_argument("--sets", type=int, default=40, help="data sets a cell, a third of them at N = 200")
+    parser.add_argument("--sets", type=int, default=24, help="data sets a cell, a third of them at N = 200")
     options = parser.parse_args()
     begin = time.process_time()
     most = max(options.sets // 10, 3) if options.quick else options.sets
-    results = {cell: measured(cell, most if cell.inputs < 100 else max(most // 3, 2)) for cell in CELLS}
+    results = {}
+    for cell in CELLS:
+        results[cell] = measured(cell, most if cell.inputs < 100 else max(most // 3, 2))
+        done = coverage_row(str(cell), results[cell].coverage, results[cell].log_density)
+        print(f"{time.process_time() - begin:5.0f} s: {', '.join(done)}", file=sys.stderr, flush=True)
     rows = [coverage_row(str(cell), found.coverage, found.log_density) for cell, found in results.items()]
     whole = [np.concatenate([getattr(r, part) for r in results.values()]) for part in ("coverage", "log_density")]
     title = "Coverage of held-out angles, in percent (targets: 50 and 90, within 3 points)"

@@ -19,6 +19,7 @@ FEW = 60  # inputs up to which averaging is the default
 _POINTS = 16
 _WIDER = 1.2  # than the Gaussian approximation, whose tails are too thin
 _STEP = 0.05
+_TOLERANCE = 1e-6
 _NEGLIGIBLE = 1e-4
 _COUNTED_TWICE = 0.5
 
@@ -37,7 +38,7 @@ def averaged(tuning: Tuning, best: Tuned) -> tuple[float, list[tuple[float, Tune
     scale = _WIDER * tuning.prior_precision**0.5
     volume = float(np.log(np.abs(np.linalg.det(scale * spread))))
     for z in normal:
-        found, _ = tuning.solve(np.clip(centre + spread @ z, lower, upper), 1e-6)
+        found, _ = tuning.solve(np.clip(centre + spread @ z, lower, upper), _TOLERANCE)
         if found.converged:
             fits.append(found)
             logs.append(_log_posterior(tuning, found) + 0.5 * float(z @ z) / _WIDER**2)
@@ -63,7 +64,7 @@ def posterior_spread(tuning: Tuning, centre: FloatArray) -> FloatArray:
     for i in range(size):
         step = np.zeros(size)
         step[i] = _STEP
-        ahead, behind = (tuning.solve(centre + sign * step, 1e-6)[1] for sign in (1.0, -1.0))
+        ahead, behind = (tuning.solve(centre + sign * step, _TOLERANCE)[1] for sign in (1.0, -1.0))
         hessian[i] = (ahead - behind) / (2.0 * _STEP)
     values, vectors = np.linalg.eigh(-0.5 * (hessian + hessian.T))
     told = np.maximum(values - tuning.prior_precision, 0.0)
