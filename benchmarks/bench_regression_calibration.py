@@ -8,9 +8,10 @@ from one start. On a soft or a hard circle, the process on more inputs restricte
 these, so that its pointwise predictions are off by that as well.
 
 Coverage: share of held-out angles in the highest-density sets of 50 % and 90 %, with standard errors over data sets;
-the target is three points, "open" where it is missed by less than two standard errors. Recovery: share of truths within the intervals of 50 % and 90 % of the approximate posterior
-that averages are taken over (normal with its curvature, as wide as the weak prior allows). That prior is three times as
-wide as the truths are spread, so that what data tell little of is found too often rather than too rarely.
+the target is three points, "open" where it is missed by less than two standard errors. Recovery: share of truths within
+the intervals of 50 % and 90 % of the approximate posterior that averages are taken over (normal, with its curvature).
+Its prior is three times as wide as the truths are spread, so that what data tell little of is found too often rather
+than too rarely. A run with 24 data sets a cell takes some ten CPU-minutes, most of them for averages at N = 60.
 Run with --quick for a tenth of the data sets, or --sets for another number of them.
 """
 
