@@ -8,7 +8,9 @@ the covariances of T in one marginal and in one matched Gaussian, and the cavity
     dξ = J⁻¹ C ds,   dξ' = G (dξ - ds),   G = J'⁻¹ Cov_tilted[T],
 
 so that Newton's step solves dξ - G(dξ - ds) = F by GMRES with products with C alone, O(N²) each. Where C has only its
-own blocks J it is the plain update: steps are good from far. (Newton's method on moments instead is not.)
+own blocks J it is the plain update: steps are good from far. (Newton's method on moments instead is not.) Where a step
+fails, that of dξ - G(dξ - ds) + ds = F is taken, a step of the implicit Euler method for ds/dt = F: it damps directions
+in which sites hardly hold each other and leaves others free, where damping of the plain update holds all alike.
 
 For derivatives at the fixed point, R = E_tilted[T] - E[T] has R' ds = (B - 1) C ds - Cov_tilted[T] ds, where
 B = Cov_tilted[T] J⁻¹.
@@ -31,6 +33,7 @@ from mgvm.models._gp_tilted import Observations, Tilted
 
 _NEWTON_BELOW = 0.7  # mismatch from which Newton's steps are tried
 _SMALLER = 0.7  # times the mismatch: what a Newton step must reach
+_DAMPING = 1.0  # of the step that is taken where Newton's fails
 _HALVINGS = 30
 _FLOOR = 1e-10  # of the variance along the radius, which narrow laws on the circle do not have
 _STALE = 8
@@ -100,8 +103,11 @@ class DensePropagation:
         residual = tilted.mean - moments_of(mean, marginal)
         return State(sites, covariance, mean, marginal, natural - sites, tilted, residual, _mismatch(tilted, residual))
 
-    def run(self, sites: FloatArray | None, tolerance: float, max_steps: int = 100) -> tuple[State, bool]:
-        """Steps from given sites (or none) until the moments match; the best state and whether it does."""
+    def run(self, sites: FloatArray | None, tolerance: float, most: int = 200) -> tuple[State, bool]:
+        """Steps from given sites (or none) until the moments match; the best state and whether it does.
+
+        It gives up after `most` evaluations or so.
+        """
         state = None if sites is None else self.evaluate(sites)
         if state is None:
             state = self.evaluate(np.zeros((self.observations.size, 5)))
@@ -110,11 +116,11 @@ class DensePropagation:
                 "the kernel matrix is too ill-conditioned to factorise; add a WhiteKernel of at least 1e-3 of its "
                 "variance"
             )
-        best, damping, stale = state, 1.0, 0
-        for _ in range(max_steps):
-            if state.mismatch <= tolerance or not math.isfinite(state.mismatch):
-                break
-            state = self._newton(state) or self._plain(state, damping) or best
+        best, damping, stale, spent = state, 1.0, 0, 1
+        while spent < most and state.mismatch > tolerance and math.isfinite(state.mismatch):
+            moved, count = self._newton(state)
+            spent += count if moved is not None else count + 1
+            state = moved or self._plain(state, damping) or best
             stale = 0 if state.mismatch < 0.9 * best.mismatch else stale + 1
             if state.mismatch < best.mismatch:
                 best = state
@@ -136,25 +142,31 @@ class DensePropagation:
                 return found
         return None
 
-    def _newton(self, state: State) -> State | None:
-        """A Newton step, taken where it brings the moments closer."""
+    def _newton(self, state: State) -> tuple[State | None, int]:
+        """A Newton step where it brings the moments closer, else a damped one; and evaluations made."""
         matched = _matched(state) if state.mismatch <= _NEWTON_BELOW else None
         if matched is None:
-            return None
-        inverse_own = np.linalg.inv(covariance_of(state.mean, state.marginal))
-        gain = np.linalg.solve(covariance_of(matched.mean, matched.covariance), state.tilted.covariance)
-        shape = state.sites.shape
-
-        def product(v: FloatArray) -> FloatArray:
-            change = v.reshape(shape) / _NATURAL
-            moved = each(inverse_own, moment_response(state.covariance, state.mean, change))
-            return (_NATURAL * (moved - each(gain, moved - change))).ravel()
-
-        change = _NATURAL * (matched.natural - (state.cavity + state.sites))
+            return None, 0
+        try:
+            inverse_own = np.linalg.inv(covariance_of(state.mean, state.marginal))
+            gain = np.linalg.solve(covariance_of(matched.mean, matched.covariance), state.tilted.covariance)
+        except np.linalg.LinAlgError:
+            return None, 0
+        right = (_NATURAL * (matched.natural - (state.cavity + state.sites))).ravel()
         # The step is as exact as it is good: its own error is of the order of the mismatch squared.
-        step = gmres(product, change.ravel(), min(max(0.3 * state.mismatch, 1e-3), 0.1))
-        found = self.evaluate(state.sites + step.reshape(shape) / _NATURAL)
-        return found if found is not None and found.mismatch < _SMALLER * state.mismatch else None
+        tolerance = min(max(0.3 * state.mismatch, 1e-3), 0.1)
+        for damping in (0.0, _DAMPING):
+
+            def product(v: FloatArray, damping: float = damping) -> FloatArray:
+                change = v.reshape(-1, 5) / _NATURAL
+                moved = each(inverse_own, moment_response(state.covariance, state.mean, change))
+                return (_NATURAL * (moved - each(gain, moved - change) + damping * change)).ravel()
+
+            step = gmres(product, right, tolerance).reshape(-1, 5) / _NATURAL
+            found = self.evaluate(state.sites + step)
+            if found is not None and (damping > 0.0 or found.mismatch < _SMALLER * state.mismatch):
+                return found, 2 if damping > 0.0 else 1
+        return None, 2
 
 
 class Matched(NamedTuple):

@@ -10,6 +10,7 @@ from mgvm._validation import FloatArray
 
 _SUFFICIENT = 1e-4
 _HALVINGS = 6
+_FEW = 3  # steps after which the curvature is known well enough to tell what is left
 
 
 def minimise(
@@ -21,21 +22,23 @@ def minimise(
     longest: float = 1.0,
     gain: float = 1e-2,
     max_steps: int = 60,
+    redundant: Callable[[FloatArray, float, float], bool] = lambda x, value, promised: False,
 ) -> tuple[FloatArray, bool]:
     """The end of a descent, and whether it ended because a step promised less than `gain`.
 
     `curvature` is a guess of the second derivatives; no parameter moves by more than `longest` in a step. A logarithm
-    that is moved further at once often lands where the function is flat and another optimum begins.
+    that is moved further at once often lands where the function is flat and another optimum begins. Once it has made a
+    few steps, `redundant` is asked with where it is, the value there and what the next step promises.
     """
     x = np.clip(start, bounds[:, 0], bounds[:, 1])
     value, slope = function(x)
     inverse = np.eye(x.size) / curvature
-    for _ in range(max_steps):
+    for count in range(max_steps):
         # Parameters that would leave their bounds stay where they are.
         free = ~(((x <= bounds[:, 0]) & (slope > 0.0)) | ((x >= bounds[:, 1]) & (slope < 0.0)))
         step = np.where(free, -(inverse * np.outer(free, free)) @ slope, 0.0)
         promised = -0.5 * float(step @ slope)
-        if promised < gain:
+        if promised < gain or (count >= _FEW and redundant(x, value, promised)):
             return x, True
         step *= min(1.0, longest / float(np.abs(step).max()))
         found = _backtracked(function, x, step, (value, slope), bounds)
