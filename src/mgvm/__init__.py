@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from mgvm.circle import VonMises as VonMises
     from mgvm.circle import WrappedNormal as WrappedNormal
     from mgvm.models import CircularGPRegressor as CircularGPRegressor
+    from mgvm.models import CircularPCA as CircularPCA
     from mgvm.models import CircularStackingRegressor as CircularStackingRegressor
     from mgvm.models import TorusMixture as TorusMixture
     from mgvm.torus import MGvM as MGvM
@@ -32,6 +33,7 @@ _NAMES = {
     "MGvM": "mgvm.torus.mgvm",
     "MultivariateWrappedNormal": "mgvm.torus.wrapped_normal",
     "ProjectedNormal": "mgvm.circle.projected_normal",
+    "CircularPCA": "mgvm.models.pca",
     "TorusMixture": "mgvm.models.mixture",
     "VonMises": "mgvm.circle.von_mises",
     "WrappedNormal": "mgvm.circle.wrapped_normal",

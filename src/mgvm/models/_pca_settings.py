@@ -1,0 +1,95 @@
+"""The options of circular PCA, checked, and what they stand for."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any
+
+import numpy as np
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.models._pca_expectation import Engine, around_modes
+from mgvm.models._pca_maximisation import Masked, Structure
+from mgvm.models._pca_tree import KinematicTree
+
+PRIORS = ("von_mises", "uniform", "mixture")
+ENGINES = ("auto", "quadrature", "mean_field", "von_mises", "gibbs")
+MOST_BY_QUADRATURE = 4  # angles; 3^D nodes
+_FINE = 5  # nodes of a single angle
+_SWEEPS = 50
+
+
+def engine_of(name: str, size: int, columns: int, rng: np.random.Generator) -> Engine:
+    """The E-step by name; "auto" is quadrature for few angles and mean field for more."""
+    word = check.choice(name, "inference", ENGINES)
+    if word == "auto":
+        word = "quadrature" if size <= MOST_BY_QUADRATURE else "mean_field"
+    if word == "quadrature":
+        if size > 8:
+            raise ValueError(
+                f"inference='quadrature' has 3^n_components nodes, {3**size:,} for n_components = {size}; use "
+                "'mean_field' or 'gibbs' beyond 8"
+            )
+        # More angles than pairs of columns leave several answers to a row.
+        return around_modes(_FINE if size == 1 else 3, several=2 * size > columns)
+    from mgvm.models._pca_engines import by_gibbs, by_mean_field
+
+    return by_gibbs(_SWEEPS, rng) if word == "gibbs" else by_mean_field("gvm" if word == "mean_field" else word)
+
+
+def structure_of(structure: Any, Y: FloatArray, size: int, *, offset: bool) -> tuple[Structure, FloatArray | None]:
+    """The structure, and W to begin with where it tells."""
+    columns = Y.shape[1]
+    if isinstance(structure, str):
+        check.choice(structure, "structure", ("tree",))
+        if columns % 2 or columns // 2 > size:
+            raise ValueError(
+                "structure='tree' needs pairs of columns (x, y) and n_components >= the number of markers, got "
+                f"{columns} columns and n_components = {size}"
+            )
+        structure = KinematicTree.found(Y, size)
+    if isinstance(structure, KinematicTree):
+        if 2 * len(structure.parents) != columns or structure.n_angles != size:
+            raise ValueError(
+                f"the tree has {len(structure.parents)} markers and {structure.n_angles} angles, the data {columns} "
+                f"columns (two a marker), and n_components is {size}"
+            )
+        return structure.structure(offset=offset), structure.start(Y, offset=offset)
+    mask = np.ones((columns, 2 * size + 1), dtype=bool)
+    mask[:, -1] = offset
+    if structure is not None:
+        given = np.asarray(structure)
+        if given.shape != (columns, size) or given.dtype != bool:
+            raise ValueError(
+                "a mask must be a Boolean array with a row for every column and a column for every angle, "
+                f"({columns}, {size}), got {given.dtype} of shape {given.shape}"
+            )
+        mask[:, :-1] = np.concatenate([given, given], axis=1)
+    return Masked(mask), None
+
+
+def warn_of_data(Y: FloatArray, size: int, *, structured: bool) -> None:
+    """What the data cannot tell."""
+    columns = Y.shape[1]
+    steady = np.flatnonzero(np.nanvar(Y, axis=0) == 0.0)
+    if steady.size:
+        warnings.warn(
+            f"column {steady[0]} is constant ({steady.size} in all): it says nothing of the angles and lowers the "
+            "noise variance that all columns share; leave it out",
+            UserWarning,
+            stacklevel=4,
+        )
+    if 2 * size > columns and not structured:
+        warnings.warn(
+            f"n_components = {size} angles have {2 * size} cosines and sines, more than the {columns} columns: without "
+            "structure they are not identifiable; give structure= or fewer components, and look at several n_init",
+            UserWarning,
+            stacklevel=4,
+        )
+    if len(Y) < columns:
+        warnings.warn(
+            f"{len(Y)} rows for {columns} columns: the noise variance will come out too small; give more rows",
+            UserWarning,
+            stacklevel=4,
+        )

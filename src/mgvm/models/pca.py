@@ -1,0 +1,252 @@
+"""Circular PCA: latent angles behind real-valued data, in scikit-learn's manner."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.inference.result import ConvergenceWarning
+from mgvm.models import _pca_fit, _pca_prior, _pca_start
+from mgvm.models._circular_regressor import generator_of
+from mgvm.models._pca_expectation import Moments, expectation, likelihood
+from mgvm.models._pca_fit import Fit, InMemory
+from mgvm.models._pca_maximisation import Structure
+from mgvm.models._pca_parameters import Parameters
+from mgvm.models._pca_settings import PRIORS, engine_of, structure_of, warn_of_data
+from mgvm.torus.mgvm import MGvM
+
+_SHORT = 20  # EM iterations of a start before the best is continued
+_SHARP = 8.0  # concentration that the components of a joint prior begin with
+
+
+class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """y = c + A cos φ + B sin φ + ε, ε ~ N(0, σ²), with D latent angles φ; the posterior of φ is an mGvM.
+
+    Parameters
+    ----------
+    n_components : int, default 1
+        D.
+    structure : None, "tree", KinematicTree or bool array (M, D)
+        Which A and B may be: any; rigid links between markers (x₁, y₁, x₂, y₂, …) in the plane, found from the data or
+        given; or zero where a mask is False.
+    prior : {"von_mises", "uniform", "mixture"}
+        Of the angles: independent von Mises laws; nothing; or a joint law, a mixture of `n_prior_components` products
+        of von Mises laws, learnt with the rest.
+    inference : {"auto", "quadrature", "mean_field", "von_mises", "gibbs"}
+        The E-step: Gauss-Hermite nodes around the mode (D <= 4 by default), mean field with GvM or with von Mises
+        factors, or Gibbs sampling.
+    fit_offset : bool, default True
+        Whether c is learnt; 0 otherwise.
+    n_init : int, default 4
+        Starts; each runs shortly, the best is continued.
+    max_iter, tol : int, float
+        EM ends when a row gains less than `tol` nats in an iteration.
+    n_prior_components : int, default 30
+        Of ``prior="mixture"``.
+    random_state : int, Generator or None
+        Of the starts.
+    verbose : int
+        1 prints progress on the error stream.
+
+    Attributes
+    ----------
+    A_, B_ : ndarray (M, D)
+        Loadings of cosines and sines.
+    offset_ : ndarray (M,)
+        c.
+    noise_variance_ : float
+        σ².
+    kappa_, mu_ : ndarray (D,) or (K, D)
+        Concentrations and mean directions of the prior.
+    prior_weights_ : ndarray (K,)
+        Of its components.
+    free_energy_ : ndarray
+        Log-likelihood of a row before every M-step, or its bound where the E-step has one.
+    n_iter_, converged_ : int, bool
+        Iterations of EM and whether it settled.
+    structure_ : Structure
+        What was kept.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import CircularPCA
+    >>> rng = np.random.default_rng(0)
+    >>> phase = rng.uniform(-np.pi, np.pi, 500)
+    >>> Y = np.column_stack([np.cos(phase), np.sin(phase), np.cos(phase - 1)]) + 0.1 * rng.normal(size=(500, 3))
+    >>> model = CircularPCA(n_components=1, random_state=0).fit(Y)
+    >>> model.transform(Y).shape
+    (500, 1)
+    >>> bool(0.09 < model.noise_variance_**0.5 < 0.11)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int = 1,
+        *,
+        structure: Any = None,
+        prior: str = "von_mises",
+        inference: str = "auto",
+        fit_offset: bool = True,
+        n_init: int = 4,
+        max_iter: int = 300,
+        tol: float = 1e-5,
+        n_prior_components: int = 30,
+        random_state: Any = None,
+        verbose: int = 0,
+    ) -> None:
+        self.n_components = n_components
+        self.structure = structure
+        self.prior = prior
+        self.inference = inference
+        self.fit_offset = fit_offset
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.n_prior_components = n_prior_components
+        self.random_state = random_state
+        self.verbose = verbose
+
+    # ---- fitting ----------------------------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: None = None) -> Self:
+        """Learn A, B, c, σ² and the prior from rows X (n, M); missing entries are NaN."""
+        Y = self._rows(X, reset=True)
+        size = check.integer(self.n_components, "n_components", minimum=1)
+        rng = generator_of(self.random_state)
+        self._engine = engine_of(self.inference, size, Y.shape[1], rng)
+        structure, start = structure_of(self.structure, Y, size, offset=bool(self.fit_offset))
+        warn_of_data(Y, size, structured=self.structure is not None)
+        count = check.integer(self.n_init, "n_init", minimum=1)
+        starts = [start] if start is not None else _pca_start.candidates(Y, size, count, rng)
+        found = self._best(Y, [_pca_start.started(weights, Y) for weights in starts], structure)
+        if check.choice(self.prior, "prior", PRIORS) == "mixture":
+            found = self._with_joint_prior(Y, found, structure, rng)
+        self._keep(found, structure)
+        return self
+
+    def _best(self, Y: FloatArray, starts: list[Parameters], structure: Structure) -> Fit:
+        """The best of short runs, continued."""
+        most = check.integer(self.max_iter, "max_iter", minimum=1)
+        if len(starts) > 1:
+            short = [self._em(Y, start, structure, min(_SHORT, most)) for start in starts]
+            starts = [max(short, key=lambda fit: fit.log_likelihood).parameters]
+        return self._em(Y, starts[0], structure, most)
+
+    def _em(self, Y: FloatArray, start: Parameters, structure: Structure, most: int) -> Fit:
+        rows = InMemory(Y, self._engine, start.size)
+        learn = self.prior != "uniform"
+        tolerance = check.single_positive(self.tol, "tol")
+        report = _pca_fit.reporter(most, self.verbose)
+        return _pca_fit.fit(rows, start, structure, learn_prior=learn, max_iter=most, tol=tolerance, report=report)
+
+    def _with_joint_prior(self, Y: FloatArray, found: Fit, structure: Structure, rng: np.random.Generator) -> Fit:
+        """EM again with a mixture whose components begin at the angles of some rows."""
+        modes = expectation(Y, found.parameters, self._engine, _nowhere(Y, found.parameters)).mode
+        count = min(check.integer(self.n_prior_components, "n_prior_components", minimum=1), len(modes))
+        centres = modes[rng.choice(len(modes), count, replace=False)]
+        prior = _pca_prior.von_mises(np.full(count, 1.0 / count), _SHARP * np.exp(1j * centres))
+        return self._em(Y, found.parameters._replace(prior=prior), structure, int(self.max_iter))
+
+    def _keep(self, found: Fit, structure: Structure) -> None:
+        parameters = found.parameters
+        size = parameters.size
+        self._parameters, self.structure_ = parameters, structure
+        self.A_, self.B_ = parameters.weights[:, :size], parameters.weights[:, size:-1]
+        self.offset_, self.noise_variance_ = parameters.weights[:, -1], parameters.noise_variance
+        eta = parameters.prior.resultants
+        eta = eta[0] if len(eta) == 1 else eta
+        self.kappa_, self.mu_ = np.asarray(np.abs(eta)), np.asarray(np.angle(eta))
+        self.prior_weights_ = _pca_prior.weights_of(parameters.prior)
+        self.free_energy_ = np.array(found.history)
+        self.n_iter_, self.converged_ = len(found.history), found.converged
+        if not found.converged:
+            last = abs(found.history[-1] - found.history[-2]) if len(found.history) > 1 else np.inf
+            warnings.warn(
+                f"EM did not settle within {self.n_iter_} iterations: the last gained {last:.2g} nats a row, above "
+                f"tol = {self.tol:g}; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # ---- what the fit tells of rows ---------------------------------------------------------------------------------
+
+    def transform(self, X: ArrayLike) -> FloatArray:
+        """The angles (n, D) of highest posterior density of every row."""
+        return self._moments(X).mode
+
+    def posterior(self, X: ArrayLike) -> MGvM:
+        """The posterior laws of the angles, one batch; needs complete rows and a prior of one component."""
+        from mgvm.models._pca_engines import posterior_law
+
+        Y = self._rows(X)
+        if np.isnan(Y).any() or len(self._parameters.prior.linear) > 1:
+            raise ValueError(
+                "posterior() is one batch of mGvM laws that share their couplings: it needs complete rows (no NaN), "
+                "and prior='von_mises' or 'uniform'"
+            )
+        _, law = likelihood(Y, self._parameters, np.arange(Y.shape[1]))
+        return posterior_law(law._replace(linear=law.linear + self._parameters.prior.linear[0]))[0]
+
+    def inverse_transform(self, X: ArrayLike) -> FloatArray:
+        """c + A cos φ + B sin φ at angles (n, D)."""
+        check_is_fitted(self)
+        angles = check.finite(X, "X")
+        if angles.ndim != 2 or angles.shape[1] != self._parameters.size:
+            raise ValueError(f"X must hold angles of shape (n, {self._parameters.size}), got {angles.shape}")
+        return self._parameters.at(angles)
+
+    def denoise(self, X: ArrayLike) -> FloatArray:
+        """E[c + A cos φ + B sin φ | y] of every row, missing entries included."""
+        return self._parameters.mean_at(self._moments(X).mean)
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """log p(y) of every row, of the entries that are there."""
+        return self._moments(X).log_likelihood
+
+    def score(self, X: ArrayLike, y: None = None) -> float:
+        """Mean of `score_samples`."""
+        return float(self.score_samples(X).mean())
+
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[FloatArray, FloatArray]:
+        """Rows drawn from the model (n, M), and their angles (n, D)."""
+        check_is_fitted(self)
+        count = check.integer(n_samples, "n_samples", minimum=1)
+        rng = generator_of(self.random_state if random_state is None else random_state)
+        eta = self._parameters.prior.resultants[rng.choice(len(self.prior_weights_), count, p=self.prior_weights_)]
+        angles = rng.vonmises(np.angle(eta), np.abs(eta))
+        noise = rng.normal(0.0, self.noise_variance_**0.5, (count, self.A_.shape[0]))
+        return self._parameters.at(angles) + noise, angles
+
+    def _moments(self, X: ArrayLike) -> Moments:
+        Y = self._rows(X)
+        return expectation(Y, self._parameters, self._engine, _nowhere(Y, self._parameters))
+
+    def _rows(self, X: ArrayLike, reset: bool = False) -> FloatArray:
+        if not reset:
+            check_is_fitted(self)
+        Y = validate_data(
+            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2 if reset else 1
+        )
+        empty = np.isnan(Y).all(axis=0)
+        if reset and empty.any():
+            raise ValueError(f"column {int(np.argmax(empty))} has no entry at all; leave it out")
+        return np.ascontiguousarray(Y)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags
+
+
+def _nowhere(Y: FloatArray, parameters: Parameters) -> FloatArray:
+    """No angles to begin with."""
+    return np.full((len(Y), parameters.size), np.nan)
