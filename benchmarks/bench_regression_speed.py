@@ -7,8 +7,6 @@ et al., AISTATS 2025; 0.057 CPU seconds each as released), at a better CRPS on t
 
 from __future__ import annotations
 
-import os
-import sys
 import time
 import warnings
 
@@ -171,7 +169,5 @@ def main():
 
 
 if __name__ == "__main__":
-    os.chdir(os.path.dirname(os.path.abspath(__file__)))
     with threadpool_limits(1):
         main()
-    sys.stdout.flush()
