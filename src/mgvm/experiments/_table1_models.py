@@ -16,7 +16,7 @@ from mgvm.models.baselines import (
 )
 
 SOFT, HARD = "soft circle", "mGvM, hard circle"
-_RADII = {"soft": SOFT, "free": "free radius", "hard": HARD}
+_RADII = {"soft": SOFT, "free": "free radius", "hard": HARD, "cv": "radius by folds"}
 
 
 class Model(NamedTuple):

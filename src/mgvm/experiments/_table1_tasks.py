@@ -17,6 +17,8 @@ from mgvm.models import CircularStackingRegressor, GvMRegressor, KernelCircularR
 TOY, TIDES = "Toy", "Tides"
 _TOY_BLOCK = 10
 _HELD_OUT = 52
+_EVERY = ("soft", "free", "hard", "cv")
+_FOLDS = 5  # of whole inputs, for the weights of a stack that is asked about new ones
 
 
 class Split(NamedTuple):
@@ -55,7 +57,7 @@ def _toy() -> Task:
         block = np.arange(toy.grid.size) // _TOY_BLOCK
         yield Split(toy.x[:, None], toy.angles, None, toy.grid[:, None], toy.truth, np.ones(toy.grid.size), block)
 
-    models = [*circular(), *engines(joint=True), stacked(), *baselines()]
+    models = [*circular(_EVERY), *engines(joint=True), stacked(), *baselines()]
     paper = ("2.02e4", "-1.62e3", "8.28e2")
     return Task(TOY, "14 points; the function at 100 points, errors by tenths", splits, models, paper, -1.0)
 
@@ -72,7 +74,7 @@ def _yeast(full: bool) -> Task:
         count = int(test.sum())
         yield Split(genes[train], phase[train], None, genes[test], phase[test], np.ones(count), np.arange(count))
 
-    models = [*circular(), *engines(joint=True, gibbs=full), stacked(), *baselines()]
+    models = [*circular(_EVERY), *engines(joint=True, gibbs=full), stacked(), *baselines()]
     return Task("Yeast", "phase of 9 moments given 4,489 genes at 9", splits, models, ("1.33e2", "-1.46e2", "-1.65e1"))
 
 
@@ -89,8 +91,8 @@ def _tides(full: bool) -> Task:
         *circular(("soft",), noise_order=4, label=", order 4"),
         *circular(("hard",), noise_order=2),
         *engines(joint=True, gibbs=full, noise_order=2),
-        stacked(noise_order="auto"),
-        stacked(kernel_too=True, noise_order="auto"),
+        stacked(noise_order="auto", cv=_FOLDS),
+        stacked(kernel_too=True, noise_order="auto", cv=_FOLDS),
         *baselines(doubled=True),
     ]
     about = "13 tides at 25 ports given 26 others, errors by port"
@@ -125,21 +127,26 @@ def _uber(full: bool) -> list[Task]:
         "average": False,
         "n_starts": 1,
     }
-    models = [
-        *circular(_radii(full), **options),
-        *([stacked(**options)] if full else []),
-        stacked(kernel_too=True, **options),
-        *baselines(doubled=True, kernel=weekly_kernel()),
-    ]
+
+    def models(cv: Any) -> list[Model]:
+        return [
+            *circular(_radii(full), **options),
+            *([stacked(cv=cv, **options)] if full else []),
+            stacked(kernel_too=True, cv=cv, **options),
+            *baselines(doubled=True, kernel=weekly_kernel()),
+        ]
+
     return [
         Task(
             "Uber, by day",
             "rides of 15 days given 15 others (paper's split), errors by day",
             by_day,
-            models,
+            models(_FOLDS),
             ("3.29e4", "-1.49e3", "-2.83e2"),
         ),
-        Task("Uber, halves", "half of all rides given the other half, errors by day", halves, models, None, -1.685),
+        Task(
+            "Uber, halves", "half of all rides given the other half, errors by day", halves, models("loo"), None, -1.685
+        ),
     ]
 
 
@@ -162,9 +169,17 @@ def _wind(full: bool) -> list[Task]:
     stacks = [stacked(), stacked(kernel_too=True)]
     every = [*circular(), *stacks, *baselines()]
     fewer = every if full else [*stacks, *circular(_radii(full)), *baselines()]
+    one_by_folds = circular(("cv",)) if full else []
     number = "20" if full else "3"
     return [
-        Task("Wind, published", "52 stations given 208", published, [*every, *engines(gibbs=full)], None, -0.30),
+        Task(
+            "Wind, published",
+            "52 stations given 208",
+            published,
+            [*every, *one_by_folds, *engines(gibbs=full)],
+            None,
+            -0.30,
+        ),
         Task("Wind, random", f"the same, {number} random splits, errors over splits", random, fewer),
     ]
 

@@ -13,13 +13,14 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern
 from mgvm._validation import FloatArray
 
 _SUBSET = 500
+_REACH = 2.0
 VARIANCE, OFFSET = 0.5, 0.1  # of the planar vector: about those of unit vectors
 
 
 def default_kernels(inputs: FloatArray) -> list[Any]:
     """Matérn-1/2 and Matérn-3/2 plus a constant, which is the direction that all inputs share.
 
-    Between them lie 0.3 to 0.6 nats on smooth fields. The length scale starts at half the median distance.
+    Between them lie 0.3 to 0.6 nats on smooth fields.
     """
     length, shortest, longest = _distances(inputs)
     bounds = (0.1 * shortest, 100.0 * longest)
@@ -30,14 +31,19 @@ def default_kernels(inputs: FloatArray) -> list[Any]:
 
 
 def _distances(inputs: FloatArray) -> tuple[float, float, float]:
-    """Half the median distance of a subset, the median distance of nearest neighbours, and the largest extent."""
+    """A length scale to begin with, the median distance of nearest neighbours, and the largest extent.
+
+    The first is half the median distance, but twice that of nearest neighbours at least: in many dimensions all are
+    about as far apart, and shorter lengths would let no input tell of another.
+    """
     if inputs.shape[0] < 2:
         return 1.0, 1.0, 1.0
     step = -(-inputs.shape[0] // _SUBSET)
     apart = pdist(inputs[::step]) if inputs.shape[0] > step else pdist(inputs)
     nearest, _ = cKDTree(inputs).query(inputs[::step], k=2)
     half = 0.5 * float(np.median(apart)) or 1.0
-    return half, min(float(np.median(nearest[:, 1])) or half, half), max(float(apart.max()), half)
+    near = float(np.median(nearest[:, 1])) or half
+    return max(half, _REACH * near), min(near, half), max(float(apart.max()), half)
 
 
 @dataclass(frozen=True)
