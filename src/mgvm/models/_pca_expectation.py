@@ -137,8 +137,8 @@ def likelihood(Y: FloatArray, parameters: Parameters, seen: np.ndarray) -> tuple
     linear = precision * centred @ loadings
     base = -0.5 * precision * np.einsum("nm,nm->n", centred, centred)
     if parameters.spread is not None:
-        # E over W adds its covariance, once for every entry seen.
-        extra = precision * seen.size * parameters.spread
+        # E over W adds the covariances of the rows of W that were seen.
+        extra = precision * parameters.spread[seen].sum(axis=0)
         coupling = coupling + extra[:-1, :-1]
         linear = linear - extra[-1, :-1]
         base = base - 0.5 * extra[-1, -1]

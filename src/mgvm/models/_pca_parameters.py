@@ -13,7 +13,7 @@ from mgvm.models._pca_prior import Prior
 class Parameters(NamedTuple):
     """W = [A B c] (M, 2D + 1), the variance of the noise, and the prior.
 
-    Where W is known only in distribution, `spread` (2D + 1, 2D + 1) is the covariance that all its rows share.
+    Where W is known only in distribution, `spread` (M, 2D + 1, 2D + 1) has the covariances of its rows.
     """
 
     weights: FloatArray
