@@ -36,10 +36,13 @@ class Masked:
 
 
 class Linear:
-    """W = Σ_j θ_j E_j with given E_j, basis (J, M, 2D + 1): links that several markers share, fixed directions."""
+    """W = Σ_j θ_j E_j with given E_j, basis (J, M, 2D + 1): links that several markers share, fixed directions.
 
-    def __init__(self, basis: FloatArray):
-        self.basis = basis
+    `tree` is the KinematicTree that it comes from, if any.
+    """
+
+    def __init__(self, basis: FloatArray, tree: object = None):
+        self.basis, self.tree = basis, tree
 
     def solve(self, sums: Statistics) -> FloatArray:
         """Least squares in θ."""

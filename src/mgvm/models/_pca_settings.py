@@ -48,12 +48,12 @@ def structure_of(structure: Any, Y: FloatArray, size: int, *, offset: bool) -> t
                 "structure='tree' needs pairs of columns (x, y) and n_components >= the number of markers, got "
                 f"{columns} columns and n_components = {size}"
             )
-        structure = KinematicTree.found(Y, size)
+        structure = KinematicTree.found(Y, size, offset=offset)
     if isinstance(structure, KinematicTree):
-        if 2 * len(structure.parents) != columns or structure.n_angles != size:
+        if structure.n_columns != columns or structure.n_angles != size:
             raise ValueError(
                 f"the tree has {len(structure.parents)} markers and {structure.n_angles} angles, the data {columns} "
-                f"columns (two a marker), and n_components is {size}"
+                f"columns ({structure.dimension} a marker), and n_components is {size}"
             )
         return structure.structure(offset=offset), structure.start(Y, offset=offset)
     mask = np.ones((columns, 2 * size + 1), dtype=bool)

@@ -47,6 +47,6 @@ def candidates(Y: FloatArray, size: int, count: int, rng: np.random.Generator) -
     """`count` starts W: a skeleton where the columns can be markers in the plane, the rest circles."""
     out = []
     if Y.shape[1] % 2 == 0 and Y.shape[1] // 2 <= size:
-        out.append(KinematicTree.found(Y, size).start(Y))
+        out.append(KinematicTree.found(Y, size).start(Y, warn=False))
     rest = circles(Y, size, rng)
     return out + [next(rest) for _ in range(max(count - len(out), 0 if out else 1))]

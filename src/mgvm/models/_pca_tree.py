@@ -1,26 +1,34 @@
 """Rigid links between markers: which marker turns about which, as a structure of circular PCA.
 
-A link turns in the plane: a marker stands at its parent, or at a fixed point, plus ℓ(cos φ, sin φ); hidden joints put
-more links between. W is then linear in the lengths and the fixed points.
+A link turns: a marker stands at its parent, or at a fixed point, plus ℓ(cos φ, sin φ) in the plane, or plus
+o + a cos φ + b sin φ in space, with vectors a and b across the axis it turns about; hidden joints put more links between.
+W is then linear in the lengths, or in a, b and o, and in the fixed points.
 """
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Self
 
 import numpy as np
 
+from mgvm import _validation as check
 from mgvm._validation import FloatArray
+from mgvm.models import _pca_links as links_between
 from mgvm.models._pca_maximisation import Linear
 
-_OUTER = 0.01  # quantiles that stand for the least and the largest distance
+FIXED = ("common", "own", "origin")
+_NOTHING = 0.2  # of 1 - ½p var d²/E[d²]²: below it, a link may as well be noise
 
 
 @dataclass(frozen=True)
 class KinematicTree:
-    """Markers with coordinates (x₁, y₁, x₂, y₂, …) on rigid links.
+    """Markers with coordinates (x₁, y₁, x₂, y₂, …), or (x₁, y₁, z₁, …), on rigid links.
+
+    Markers of a body that moves as a whole, by a way that is known (a marker at its hip, say), are given relative to
+    it: subtract the known positions from the columns, ``Y - np.tile(hip, K)``, and add them to what `denoise` returns.
 
     Parameters
     ----------
@@ -28,6 +36,12 @@ class KinematicTree:
         The marker that each marker turns about; -1 for a fixed point.
     hidden : sequence of int, optional
         The number of hidden joints between each marker and its parent; none by default.
+    dimension : {2, 3}
+        Of the space. In three, every link turns about an axis of fixed direction; its a and b are free vectors, shared
+        by all markers beyond it, and its offset along the axis is part of c.
+    fixed : {"common", "own", "origin"}
+        Whether the roots turn about one point, each about its own, or about the origin. Short arcs say little of where
+        their centre is: a common one is known far better. In space, the offset c is free unless this is "origin".
 
     Examples
     --------
@@ -38,6 +52,8 @@ class KinematicTree:
 
     parents: Sequence[int]
     hidden: Sequence[int] = field(default=())
+    dimension: int = 2
+    fixed: str = "common"
 
     def __post_init__(self) -> None:
         parents = tuple(int(parent) for parent in self.parents)
@@ -46,6 +62,9 @@ class KinematicTree:
             raise ValueError("parents must name the parent of one marker at least")
         if len(hidden) != len(parents) or min(hidden) < 0:
             raise ValueError(f"hidden must have a number >= 0 for each of {len(parents)} markers, got {self.hidden}")
+        if self.dimension not in (2, 3):
+            raise ValueError(f"dimension must be 2 or 3, got {self.dimension!r}")
+        check.choice(self.fixed, "fixed", FIXED)
         for marker, parent in enumerate(parents):
             if not -1 <= parent < len(parents):
                 raise ValueError(f"the parent of marker {marker} must be a marker or -1, got {parent}")
@@ -63,6 +82,11 @@ class KinematicTree:
         """D: one for every marker and every hidden joint."""
         return len(self.parents) + sum(self.hidden)
 
+    @property
+    def n_columns(self) -> int:
+        """M: the coordinates of all markers."""
+        return self.dimension * len(self.parents)
+
     def links(self, marker: int) -> list[int]:
         """The angles of the links between a marker and its parent."""
         first = marker + sum(self.hidden[:marker])
@@ -76,78 +100,132 @@ class KinematicTree:
         return above[::-1]
 
     def structure(self, *, offset: bool = True) -> Linear:
-        """W as a linear function of the lengths, then of the fixed points, unless all are the origin."""
-        markers, size = len(self.parents), self.n_angles
-        lengths = np.zeros((size, 2 * markers, 2 * size + 1))
-        roots = [marker for marker in range(markers) if self.parents[marker] < 0]
-        points = np.zeros((2 * len(roots), 2 * markers, 2 * size + 1))
-        for marker in range(markers):
-            path = self.path(marker)
-            for ancestor in path:
-                for link in self.links(ancestor):
-                    lengths[link, 2 * marker, link] = lengths[link, 2 * marker + 1, size + link] = 1.0
-            root = roots.index(path[0])
-            points[2 * root, 2 * marker, -1] = points[2 * root + 1, 2 * marker + 1, -1] = 1.0
-        return Linear(np.concatenate([lengths, points]) if offset else lengths)
+        """W as a linear function of lengths, or of a and b, then of the fixed points, unless they are the origin."""
+        parts: list[FloatArray] = []
+        size = self.n_angles
+        for marker in range(len(self.parents)):
+            for link in self.links(marker):
+                if self.dimension == 2:
+                    parts.append(self._beyond(marker, [(0, link, 1.0), (1, size + link, 1.0)]))
+                else:
+                    parts += [self._beyond(marker, [(i, at, 1.0)]) for at in (link, size + link) for i in range(3)]
+        if offset and self.fixed != "origin":
+            parts += self._points()
+        return Linear(np.array(parts), tree=self)
 
-    def start(self, Y: FloatArray, *, offset: bool = True) -> FloatArray:
-        """W from the distances between markers, and from circles through those that turn about a fixed point."""
-        markers = Y.reshape(len(Y), -1, 2)
-        basis = self.structure(offset=offset).basis
-        lengths, points = np.zeros(self.n_angles), []
+    def _points(self) -> list[FloatArray]:
+        """What the fixed points move, a coordinate each."""
+        roots = [marker for marker, parent in enumerate(self.parents) if parent < 0]
+        if self.dimension == 3:
+            return [self._beyond(marker, [(i, -1, 1.0)]) for marker in range(len(self.parents)) for i in range(3)]
+        each = [[self._beyond(root, [(i, -1, 1.0)]) for root in roots] for i in range(2)]
+        return [sum(parts[1:], parts[0]) for parts in each] if self.fixed == "common" else each[0] + each[1]
+
+    def _beyond(self, marker: int, entries: list[tuple[int, int, float]]) -> FloatArray:
+        """W with entries (coordinate, column, value) at a marker and at all that hang on it."""
+        out = np.zeros((self.n_columns, 2 * self.n_angles + 1))
+        for other in range(len(self.parents)):
+            if marker in self.path(other):
+                for coordinate, column, value in entries:
+                    out[self.dimension * other + coordinate, column] = value
+        return out
+
+    def start(self, Y: FloatArray, *, offset: bool = True, warn: bool = True) -> FloatArray:
+        """W from the vectors between markers: their mean squares, free of noise, and the centres of roots."""
+        markers = Y.reshape(len(Y), -1, self.dimension)
+        centres = self._centres(markers, offset=offset)
+        out = np.zeros((self.n_columns, 2 * self.n_angles + 1))
         for marker, parent in enumerate(self.parents):
-            centre = markers[:, parent] if parent >= 0 else _circle(markers[:, marker])[0] if offset else np.zeros(2)
-            if parent < 0 and offset:
-                points += list(centre)
-            distance = np.hypot(*(markers[:, marker] - centre).T)
-            lengths[self.links(marker)] = _divided(distance, 1 + self.hidden[marker])
-        return np.asarray(np.einsum("j,jmq->mq", np.concatenate([lengths, points]), basis))
+            apart = markers[:, marker] - (markers[:, parent] if parent >= 0 else centres[marker])
+            if warn:
+                self._warn_of_nothing(marker, apart)
+            entries = self._turning(marker, apart, offset=offset)
+            if parent < 0:
+                entries += [(i, -1, float(value)) for i, value in enumerate(centres[marker])]
+            for coordinate, column, value in entries:
+                out += value * self._beyond(marker, [(coordinate, column, 1.0)])
+        return out
+
+    def _turning(self, marker: int, apart: FloatArray, *, offset: bool) -> list[tuple[int, int, float]]:
+        """Entries of W that make a marker turn about its parent."""
+        numbers, size = self.links(marker), self.n_angles
+        if self.dimension == 2:
+            lengths = links_between.divided(apart, len(numbers))
+            both = zip(numbers, map(float, lengths), strict=True)
+            return [entry for k, length in both for entry in ((0, k, length), (1, size + k, length))]
+        centre, axes = links_between.plane_of(apart)
+        if not offset or self.fixed == "origin":
+            centre = np.zeros(3)
+        lengths = links_between.divided((apart - centre) @ axes, len(numbers))
+        out = [(i, -1, float(centre[i])) for i in range(3)]
+        for k, length in zip(numbers, lengths, strict=True):
+            out += [(i, column, float(length * axes[i, j])) for j, column in ((0, k), (1, size + k)) for i in range(3)]
+        return out
+
+    def _centres(self, markers: FloatArray, *, offset: bool) -> FloatArray:
+        """The point that each root turns about; in space the link's own offset says that."""
+        out = np.zeros((len(self.parents), self.dimension))
+        roots = [marker for marker, parent in enumerate(self.parents) if parent < 0]
+        if not offset or self.fixed == "origin" or self.dimension == 3:
+            return out
+        apart = [markers[:, k] - markers[:, parent] for k, parent in enumerate(self.parents) if parent >= 0]
+        costs = [0.5 * links_between.steadiness(one)[0] for one in apart]
+        own = [links_between.centre_of([markers[:, root]], 0.0) for root in roots]
+        costs += [links_between.steadiness(markers[:, root] - c)[0] for root, c in zip(roots, own, strict=True)]
+        noise = float(min(costs))
+        groups = [[markers[:, root]] for root in roots]
+        if self.fixed == "common":
+            groups = [[markers[:, root] for root in roots]] * len(roots)
+        for root, group in zip(roots, groups, strict=True):
+            out[root] = links_between.centre_of(group, noise)
+        return out
+
+    def _warn_of_nothing(self, marker: int, apart: FloatArray) -> None:
+        apart = links_between.complete(apart)
+        if self.hidden[marker] or len(apart) < 2:
+            return
+        square = np.einsum("ni,ni->n", apart, apart)
+        mean = float(square.mean())
+        left = 1.0 - 0.5 * self.dimension * float(square.var()) / mean**2 if mean > 0.0 else 0.0
+        # Of vectors that are noise alone the second term is 1, known to about √(8/n).
+        if left < min(_NOTHING, 2.5 * np.sqrt(8.0 / len(apart))):
+            parent = self.parents[marker]
+            where = f"marker {parent}" if parent >= 0 else "its fixed point"
+            warnings.warn(
+                f"marker {marker} stands where {where} does, as far as the noise can tell: the link between has no "
+                "length and its angle says nothing; leave the marker out, or give it another parent",
+                UserWarning,
+                stacklevel=5,
+            )
 
     @classmethod
-    def found(cls, Y: FloatArray, n_angles: int) -> Self:
-        """The tree of steadiest links: a minimum spanning tree, its cost the variance of a link's length.
+    def found(cls, Y: FloatArray, n_angles: int, *, dimension: int = 2, offset: bool = True) -> Self:
+        """The tree of steadiest links: a minimum spanning tree, its cost the noise that would explain a link's length.
 
-        Noise adds the same to the cost of all pairs of markers, and half as much where a marker turns about a fixed
-        point. Hidden joints go where the length varies most.
+        It hangs on the origin unless another fixed point makes its links much steadier. Hidden joints go where the
+        length varies most.
+
+        Parameters
+        ----------
+        Y : (n, M)
+            Coordinates of the markers, NaN where missing.
+        n_angles : int
+            The number of markers or more: every further angle is a hidden joint.
+        dimension : {2, 3}
+            Of the space.
+        offset : bool
+            Whether fixed points other than the origin are allowed.
         """
-        markers = Y.reshape(len(Y), -1, 2)
-        count = markers.shape[1]
-        fixed = np.array([_circle(markers[:, k])[1] for k in range(count)])
-        cost = np.array([[_unsteady(markers[:, i] - markers[:, j]) for j in range(count)] for i in range(count)])
-        # Prim's algorithm from the fixed points.
-        parents, best = np.full(count, -1), 2.0 * fixed
-        left = set(range(count))
-        while left:
-            near = min(left, key=lambda k: best[k])
-            left.remove(near)
-            for k in left:
-                if cost[k, near] < best[k]:
-                    best[k], parents[k] = cost[k, near], near
-        hidden = np.zeros(count, dtype=int)
-        for _ in range(n_angles - count):
-            hidden[np.argmax(best / (1.0 + 10.0 * hidden))] += 1
-        return cls(parents.tolist(), hidden.tolist())
-
-
-def _unsteady(apart: FloatArray) -> float:
-    """Variance of a length, from that of its square: var(d²)/4E[d²]."""
-    square = np.einsum("ni,ni->n", apart, apart)
-    square = square[~np.isnan(square)]
-    return float(square.var() / (4.0 * square.mean())) if square.size and square.mean() > 0.0 else np.inf
-
-
-def _circle(points: FloatArray) -> tuple[FloatArray, float]:
-    """The centre of the circle nearest to points in the plane (least squares in the squared distance), and its cost."""
-    points = points[~np.isnan(points).any(axis=1)]
-    design = np.column_stack([2.0 * points, np.ones(len(points))])
-    found = np.linalg.lstsq(design, np.einsum("ni,ni->n", points, points), rcond=None)[0]
-    return found[:2], _unsteady(points - found[:2])
-
-
-def _divided(distance: FloatArray, links: int) -> FloatArray:
-    """Lengths of links that together reach from the least to the largest distance."""
-    distance = distance[~np.isnan(distance)]
-    if links == 1:
-        return np.array([np.sqrt(np.mean(distance**2))])
-    least, most = np.quantile(distance, [_OUTER, 1.0 - _OUTER])
-    return np.concatenate([[0.5 * (most + least)], np.full(links - 1, 0.5 * (most - least) / (links - 1))])
+        rows = np.asarray(Y, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] % dimension or rows.shape[1] // dimension > n_angles:
+            raise ValueError(
+                f"a tree needs {dimension} columns a marker, and an angle a marker at least; got data of shape "
+                f"{rows.shape} and {n_angles} angles"
+            )
+        markers = rows.reshape(len(rows), -1, dimension)
+        found = links_between.skeleton(markers, offset=offset)
+        hidden = np.zeros(markers.shape[1], dtype=int)
+        for _ in range(n_angles - hidden.size):
+            hidden[np.argmax(found.costs / (1.0 + 10.0 * hidden))] += 1
+        # In space the offsets along the axes are to be learnt in any case.
+        return cls(found.parents, hidden.tolist(), dimension, "common" if dimension == 3 and offset else found.fixed)
