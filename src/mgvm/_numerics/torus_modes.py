@@ -1,7 +1,12 @@
 """Modes of exp(hᵀv - ½vᵀGv), v = (cos φ, sin φ), on a torus of few angles, by Newton's steps.
 
 The steps are damped where the Hessian calls for it. The first start is the better of given angles and of the directions
-of Rh, R a ridge inverse of G; other modes are looked for at offsets from the first.
+of Rh, R a ridge inverse of G. At a mode (G + Λ)v = h with multipliers λ_d of c_d² + s_d² = 1, and at any other angles
+
+f(v') = f(v) - ½(v' - v)ᵀ(G + Λ)(v' - v):
+
+where all eigenvalues of G + Λ are above μ, the mode is the highest, and what is far from it is ½μ|v' - v|² lower at
+least. Only without that certificate other modes are looked for, at offsets from the first.
 """
 
 from __future__ import annotations
@@ -20,6 +25,8 @@ _STEPS = 60
 _SETTLED = 1e-13  # Newton's decrement, nats
 _STIFFEST = 1e12
 _BEHIND = 30.0  # nats that a mode may be below the highest and count
+_TURNED = 1e-4
+_CERTAIN = 1.0  # μ
 _APART = 4.0  # standard deviations between two modes that both count
 _SUMS = {"contract", "reassoc", "nsz"}
 
@@ -149,14 +156,14 @@ def _climb(h: FloatArray, G: FloatArray, phi: FloatArray, work: FloatArray, squa
 
 @inner(fastmath={"contract"})
 def _cold(R: FloatArray, h: FloatArray, phi: FloatArray) -> None:
-    """The directions of Rh."""
+    """The directions of Rh, turned a little: exact symmetry would leave a climb on a pass."""
     size = phi.size
     for d in range(size):
         x = y = 0.0
         for j in range(h.size):
             x += R[d, j] * h[j]
             y += R[size + d, j] * h[j]
-        phi[d] = math.atan2(y, x)
+        phi[d] = math.atan2(y, x) + _TURNED * (d + 1)
 
 
 @inner()
@@ -186,14 +193,47 @@ def _apart(one: FloatArray, two: FloatArray, N: FloatArray) -> bool:
     return total > _APART * _APART
 
 
+@inner(fastmath={"contract"})
+def _alone(h: FloatArray, G: FloatArray, mode: FloatArray, work: FloatArray, L: FloatArray) -> bool:
+    """Whether G + Λ - μ has a Cholesky factor, which is left in L."""
+    size = mode.size
+    set_waves(mode, work[0])
+    log_density(h, G, work[0], work[1])
+    for i in range(2 * size):
+        for j in range(i + 1):
+            rest = G[i, j]
+            if i == j:
+                d = i % size
+                rest += work[0][d] * work[1][d] + work[0][size + d] * work[1][size + d] - _CERTAIN
+            for k in range(j):
+                rest -= L[i, k] * L[j, k]
+            if i == j:
+                if not rest > 0.0:
+                    return False
+                L[i, i] = math.sqrt(rest)
+            else:
+                L[i, j] = rest / L[j, j]
+    return True
+
+
 @inner()
 def modes(
-    h: FloatArray, G: FloatArray, offsets: FloatArray, found: FloatArray, work: FloatArray, square: FloatArray
+    h: FloatArray,
+    G: FloatArray,
+    offsets: FloatArray,
+    found: FloatArray,
+    room: tuple[FloatArray, FloatArray, FloatArray],
 ) -> int:
-    """Climb from found[0], and from there plus all offsets; how many modes there are, the highest first."""
+    """Climb from found[0], and unless that is the only mode that counts from there plus all offsets.
+
+    How many modes there are, the highest first; `room` is (6, 2D), (2, D, D) and (2D, 2D).
+    """
+    work, square, whole = room
     values = np.empty(found.shape[0])
     values[0] = _climb(h, G, found[0], work, square)
     size, count = offsets.shape[1], 1
+    if offsets.shape[0] == 0 or _alone(h, G, found[0], work, whole):
+        return count
     for k in range(offsets.shape[0]):
         for d in range(size):
             found[count, d] = found[0, d] + offsets[k, d]

@@ -140,7 +140,7 @@ def quadrature(
         What all laws share.
     starts : (2D, 2D), (n, D), (E, D)
         R of the cold start; angles to begin with, NaN in the first of a row for none; offsets from the first mode at
-        which other modes are looked for.
+        which other modes are looked for where it may not be the only one that counts.
     rule : (D, Q), (Q,)
         Nodes z, and log w + ½|z|² + ½D log 2π.
     floor : float
@@ -159,10 +159,10 @@ def quadrature(
         np.empty((twice, rule[1].size)),
     )
     found = np.empty((offsets.shape[0] + 1, size))
-    mean, second = np.empty(twice), np.empty(seconds.shape[1])
+    mean, second, whole = np.empty(twice), np.empty(seconds.shape[1]), np.empty((twice, twice))
     for n in range(count):
         first_start(h[n], G, R, given[n], found[0], room[0])
-        number = modes(h[n], G, offsets, found, room[0], room[1])
+        number = modes(h[n], G, offsets, found, (room[0], room[1], whole))
         log_normalizer[n] = _around(h[n], G, found[0], rule, floor, room)
         _gather(room[4], room[2], means[n], seconds[n])
         for k in range(1, number):

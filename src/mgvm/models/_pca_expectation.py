@@ -6,38 +6,14 @@ only the rows of W that were seen count, so that rows with the same entries miss
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Callable, Iterator
-from functools import lru_cache
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 
-from mgvm._numerics.torus_quadrature import quadrature
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.models._pca_laws import Engine, Law
 from mgvm.models._pca_parameters import Parameters
-
-_RIDGE = 1e-3  # of the mean diagonal of G, in the cold start
-_BLOCK = 8192
-
-
-class Law(NamedTuple):
-    """n laws exp(hᵀv - ½vᵀGv) that share G."""
-
-    linear: FloatArray  # (n, 2D)
-    coupling: FloatArray  # (2D, 2D)
-
-
-class Found(NamedTuple):
-    """Of every law: log normaliser, highest mode, E[v] and the lower triangle of E[vvᵀ]."""
-
-    log_normalizer: FloatArray
-    mode: FloatArray
-    mean: FloatArray
-    second: FloatArray
-
-
-Engine = Callable[[Law, FloatArray], Found]  # of laws and angles to begin with, NaN for none
 
 
 class Moments(NamedTuple):
@@ -49,37 +25,6 @@ class Moments(NamedTuple):
     second: FloatArray  # (n, D(2D + 1)), E[vvᵀ]
     shares: FloatArray  # (n, K)
     sums: ComplexArray  # (K, D), Σ share E[e^{iφ}] over the rows
-
-
-@lru_cache(maxsize=16)
-def gauss_hermite(size: int, count: int) -> tuple[tuple[FloatArray, FloatArray], float]:
-    """Nodes of D angles with `count` of each, the weights `quadrature` asks for, and the floor of its pivots."""
-    z, w = np.polynomial.hermite_e.hermegauss(count)
-    points = np.array(list(itertools.product(z, repeat=size))).T
-    logs = np.array(list(itertools.product(np.log(w / np.sqrt(2.0 * np.pi)), repeat=size))).sum(axis=1)
-    weights = logs + 0.5 * (points**2).sum(axis=0) + 0.5 * size * np.log(2.0 * np.pi)
-    # The widest nodes are spread evenly over a turn; a single node, Laplace's, is given the width of three.
-    widest = np.pi * (1.0 - 1.0 / count) / z[-1] if count > 1 else 2.0 * np.pi / 27.0**0.5
-    return (np.ascontiguousarray(points), weights), float(widest**-2)
-
-
-def around_modes(count: int = 3, *, several: bool = False) -> Engine:
-    """Quadrature with `count` nodes an angle around the mode, or around several of them."""
-
-    def engine(law: Law, start: FloatArray) -> Found:
-        size = law.linear.shape[1] // 2
-        rule, floor = gauss_hermite(size, count)
-        ridge = law.coupling + (_RIDGE * np.trace(law.coupling) / (2 * size) + 1e-12) * np.eye(2 * size)
-        offsets = _offsets(size) if several else np.empty((0, size))
-        return Found(*quadrature(law.linear, law.coupling, (np.linalg.inv(ridge), start, offsets), rule, floor))
-
-    return engine
-
-
-def _offsets(size: int) -> FloatArray:
-    """Half turns of single angles, and some others."""
-    rng = np.random.default_rng(0)
-    return np.concatenate([np.pi * np.eye(size), rng.uniform(-np.pi, np.pi, (2 * size, size))])
 
 
 def expectation(Y: FloatArray, parameters: Parameters, engine: Engine, start: FloatArray) -> Moments:

@@ -13,7 +13,8 @@ import numpy as np
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.models import _pca_prior
-from mgvm.models._pca_expectation import Engine, expectation
+from mgvm.models._pca_expectation import expectation
+from mgvm.models._pca_laws import Engine
 from mgvm.models._pca_maximisation import Structure, residual
 from mgvm.models._pca_parameters import Parameters
 from mgvm.models._pca_statistics import Statistics, statistics

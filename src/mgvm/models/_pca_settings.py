@@ -9,18 +9,18 @@ import numpy as np
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.models._pca_expectation import Engine, around_modes
+from mgvm.models._pca_laws import Engine, Quadrature
 from mgvm.models._pca_maximisation import Masked, Structure
 from mgvm.models._pca_tree import KinematicTree
 
+METHODS = ("point", "vb")
 PRIORS = ("von_mises", "uniform", "mixture")
 ENGINES = ("auto", "quadrature", "mean_field", "von_mises", "gibbs")
 MOST_BY_QUADRATURE = 4  # angles; 3^D nodes
-_FINE = 5  # nodes of a single angle
 _SWEEPS = 50
 
 
-def engine_of(name: str, size: int, columns: int, rng: np.random.Generator) -> Engine:
+def engine_of(name: str, size: int, rng: np.random.Generator) -> Engine:
     """The E-step by name; "auto" is quadrature for few angles and mean field for more."""
     word = check.choice(name, "inference", ENGINES)
     if word == "auto":
@@ -31,11 +31,12 @@ def engine_of(name: str, size: int, columns: int, rng: np.random.Generator) -> E
                 f"inference='quadrature' has 3^n_components nodes, {3**size:,} for n_components = {size}; use "
                 "'mean_field' or 'gibbs' beyond 8"
             )
-        # More angles than pairs of columns leave several answers to a row.
-        return around_modes(_FINE if size == 1 else 3, several=2 * size > columns)
-    from mgvm.models._pca_engines import by_gibbs, by_mean_field
+        return Quadrature()
+    from mgvm.models._pca_engines import Gibbs, MeanField
 
-    return by_gibbs(_SWEEPS, rng) if word == "gibbs" else by_mean_field("gvm" if word == "mean_field" else word)
+    if word == "gibbs":
+        return Gibbs(_SWEEPS, int(rng.integers(2**32)))
+    return MeanField("gvm" if word == "mean_field" else word)
 
 
 def structure_of(structure: Any, Y: FloatArray, size: int, *, offset: bool) -> tuple[Structure, FloatArray | None]:

@@ -122,7 +122,7 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Y = self._rows(X, reset=True)
         size = check.integer(self.n_components, "n_components", minimum=1)
         rng = generator_of(self.random_state)
-        self._engine = engine_of(self.inference, size, Y.shape[1], rng)
+        self._engine = engine_of(self.inference, size, rng)
         structure, start = structure_of(self.structure, Y, size, offset=bool(self.fit_offset))
         warn_of_data(Y, size, structured=self.structure is not None)
         count = check.integer(self.n_init, "n_init", minimum=1)
