@@ -97,6 +97,17 @@ def patterns(Y: FloatArray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
     if not missing.any():
         yield np.arange(len(Y)), np.arange(Y.shape[1])
         return
-    kinds, which = np.unique(missing, axis=0, return_inverse=True)
-    for k, kind in enumerate(kinds):
-        yield np.flatnonzero(which.ravel() == k), np.flatnonzero(~kind)
+    first, which = _kinds(missing)
+    order = np.argsort(which, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
+        yield rows, np.flatnonzero(~missing[first[which[rows[0]]]])
+
+
+def _kinds(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A row of every kind there is, and the kind of every row."""
+    if missing.shape[1] <= 62:
+        # Numbers sort a hundred times faster than rows.
+        words = missing @ (1 << np.arange(missing.shape[1], dtype=np.int64))
+        return np.unique(words, return_index=True, return_inverse=True)[1:]
+    _, first, which = np.unique(missing, axis=0, return_index=True, return_inverse=True)
+    return first, which.ravel()

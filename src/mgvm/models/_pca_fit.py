@@ -6,49 +6,17 @@ import sys
 import time
 import warnings
 from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from typing import NamedTuple
 
-import numpy as np
-
-from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.models import _pca_prior
-from mgvm.models._pca_expectation import expectation
-from mgvm.models._pca_laws import Engine
 from mgvm.models._pca_maximisation import Structure, residual
 from mgvm.models._pca_parameters import Parameters
-from mgvm.models._pca_statistics import Statistics, statistics
+from mgvm.models._pca_rows import Rows
+from mgvm.models._pca_statistics import Statistics
 
 _PATIENCE = 2.0
 _LEAST_NOISE = 1e-9  # of the mean square of the data
-
-
-class Rows(Protocol):
-    """Where the data are: anything that can sum statistics over its rows."""
-
-    def sums(self, parameters: Parameters) -> Statistics:
-        """The E-step at given parameters, summed."""
-
-
-class InMemory:
-    """Rows in chunks, each with the modes of its last E-step to begin the next with."""
-
-    def __init__(self, Y: FloatArray, engine: Engine, size: int, chunk: int = 65_536):
-        self._engine = engine
-        self._chunks = [
-            (Y[k : k + chunk], np.full((len(Y[k : k + chunk]), size), np.nan)) for k in range(0, len(Y), chunk)
-        ]
-
-    def sums(self, parameters: Parameters) -> Statistics:
-        """The E-step at given parameters, summed."""
-        total: Statistics | None = None
-        for Y, modes in self._chunks:
-            found = expectation(Y, parameters, self._engine, modes)
-            modes[...] = found.mode
-            here = statistics(Y, found)
-            total = here if total is None else total + here
-        assert total is not None
-        return total
 
 
 class Fit(NamedTuple):

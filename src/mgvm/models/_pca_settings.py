@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any
 
 import numpy as np
@@ -42,8 +41,11 @@ def engine_of(name: str, size: int, rng: np.random.Generator) -> Engine:
 def structure_of(structure: Any, Y: FloatArray, size: int, *, offset: bool) -> tuple[Structure, FloatArray | None]:
     """The structure, and W to begin with where it tells."""
     columns = Y.shape[1]
+    if isinstance(structure, str) and check.choice(structure, "structure", ("tree", "auto")) == "auto":
+        # Of several markers in the plane, as far as the columns can be that, and they look rigid.
+        found = KinematicTree.found(Y, size, offset=offset) if columns % 2 == 0 and 2 < columns <= 2 * size else None
+        structure = found if found is not None and found.is_rigid(Y, offset=offset) else None
     if isinstance(structure, str):
-        check.choice(structure, "structure", ("tree",))
         if columns % 2 or columns // 2 > size:
             raise ValueError(
                 "structure='tree' needs pairs of columns (x, y) and n_components >= the number of markers, got "
@@ -68,29 +70,3 @@ def structure_of(structure: Any, Y: FloatArray, size: int, *, offset: bool) -> t
             )
         mask[:, :-1] = np.concatenate([given, given], axis=1)
     return Masked(mask), None
-
-
-def warn_of_data(Y: FloatArray, size: int, *, structured: bool) -> None:
-    """What the data cannot tell."""
-    columns = Y.shape[1]
-    steady = np.flatnonzero(np.nanvar(Y, axis=0) == 0.0)
-    if steady.size:
-        warnings.warn(
-            f"column {steady[0]} is constant ({steady.size} in all): it says nothing of the angles and lowers the "
-            "noise variance that all columns share; leave it out",
-            UserWarning,
-            stacklevel=4,
-        )
-    if 2 * size > columns and not structured:
-        warnings.warn(
-            f"n_components = {size} angles have {2 * size} cosines and sines, more than the {columns} columns: without "
-            "structure they are not identifiable; give structure= or fewer components, and look at several n_init",
-            UserWarning,
-            stacklevel=4,
-        )
-    if len(Y) < columns:
-        warnings.warn(
-            f"{len(Y)} rows for {columns} columns: the noise variance will come out too small; give more rows",
-            UserWarning,
-            stacklevel=4,
-        )

@@ -11,9 +11,9 @@ import numpy as np
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.models import _pca_prior
-from mgvm.models._pca_fit import Rows
 from mgvm.models._pca_maximisation import Masked, Structure
 from mgvm.models._pca_parameters import Parameters
+from mgvm.models._pca_rows import Rows
 from mgvm.models._pca_statistics import Statistics
 from mgvm.models._pca_vb import Belief, Scale, begin, determined, free_energy, updated, without
 

@@ -8,20 +8,24 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.models import _pca_fit, _pca_prior, _pca_start
 from mgvm.models._circular_regressor import generator_of
-from mgvm.models._pca_expectation import Moments, expectation, likelihood
-from mgvm.models._pca_fit import Fit, InMemory
+from mgvm.models._pca_expectation import likelihood
+from mgvm.models._pca_fit import Fit
+from mgvm.models._pca_input import checked, source_of, warn_of
 from mgvm.models._pca_maximisation import Structure
 from mgvm.models._pca_parameters import Parameters
-from mgvm.models._pca_settings import PRIORS, engine_of, structure_of, warn_of_data
+from mgvm.models._pca_reader import Reader, What
+from mgvm.models._pca_rows import InMemory, Rows, Source
+from mgvm.models._pca_settings import PRIORS, engine_of, structure_of
 from mgvm.torus.mgvm import MGvM
 
+_FIRST = 20_000  # rows that starts are made and compared with
 _SHORT = 20  # EM iterations of a start before the best is continued
 _SHARP = 8.0  # concentration that the components of a joint prior begin with
 
@@ -119,42 +123,48 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Learn A, B, c, σ² and the prior from rows X (n, M); missing entries are NaN."""
-        Y = self._rows(X, reset=True)
-        size = check.integer(self.n_components, "n_components", minimum=1)
         rng = generator_of(self.random_state)
+        source = source_of(self, X)
+        Y = source.subset(_FIRST, rng)
+        size = check.integer(self.n_components, "n_components", minimum=1)
         self._engine = engine_of(self.inference, size, rng)
         structure, start = structure_of(self.structure, Y, size, offset=bool(self.fit_offset))
-        warn_of_data(Y, size, structured=self.structure is not None)
+        warn_of(source.facts, size, structured=self.structure is not None)
         count = check.integer(self.n_init, "n_init", minimum=1)
         starts = [start] if start is not None else _pca_start.candidates(Y, size, count, rng)
-        found = self._best(Y, [_pca_start.started(weights, Y) for weights in starts], structure)
+        found = self._best(source, Y, [_pca_start.started(weights, Y) for weights in starts], structure)
         if check.choice(self.prior, "prior", PRIORS) == "mixture":
-            found = self._with_joint_prior(Y, found, structure, rng)
+            found = self._with_joint_prior(source, Y, found, structure, rng)
         self._keep(found, structure)
         return self
 
-    def _best(self, Y: FloatArray, starts: list[Parameters], structure: Structure) -> Fit:
-        """The best of short runs, continued."""
+    def _best(self, source: Source, Y: FloatArray, starts: list[Parameters], structure: Structure) -> Fit:
+        """The best of short runs on the rows Y, continued on all."""
         most = check.integer(self.max_iter, "max_iter", minimum=1)
         if len(starts) > 1:
-            short = [self._em(Y, start, structure, min(_SHORT, most)) for start in starts]
+            rows = InMemory(Y, self._engine)
+            short = [self._em(rows, start, structure, min(_SHORT, most)) for start in starts]
             starts = [max(short, key=lambda fit: fit.log_likelihood).parameters]
-        return self._em(Y, starts[0], structure, most)
+        return self._em(source.rows(self._engine), starts[0], structure, most)
 
-    def _em(self, Y: FloatArray, start: Parameters, structure: Structure, most: int) -> Fit:
-        rows = InMemory(Y, self._engine, start.size)
+    def _em(self, rows: Rows, start: Parameters, structure: Structure, most: int) -> Fit:
         learn = self.prior != "uniform"
         tolerance = check.single_positive(self.tol, "tol")
         report = _pca_fit.reporter(most, self.verbose)
         return _pca_fit.fit(rows, start, structure, learn_prior=learn, max_iter=most, tol=tolerance, report=report)
 
-    def _with_joint_prior(self, Y: FloatArray, found: Fit, structure: Structure, rng: np.random.Generator) -> Fit:
+    def _with_joint_prior(
+        self, source: Source, Y: FloatArray, found: Fit, structure: Structure, rng: np.random.Generator
+    ) -> Fit:
         """EM again with a mixture whose components begin at the angles of some rows."""
-        modes = expectation(Y, found.parameters, self._engine, _nowhere(Y, found.parameters)).mode
+        modes = Reader(found.parameters, self._engine).moments(Y).mode
         count = min(check.integer(self.n_prior_components, "n_prior_components", minimum=1), len(modes))
         centres = modes[rng.choice(len(modes), count, replace=False)]
         prior = _pca_prior.von_mises(np.full(count, 1.0 / count), _SHARP * np.exp(1j * centres))
-        return self._em(Y, found.parameters._replace(prior=prior), structure, int(self.max_iter))
+        if self.background != 0:
+            prior = _pca_prior.with_background(prior, check.single_fraction(self.background, "background"))
+        rows = source.rows(self._engine)
+        return self._em(rows, found.parameters._replace(prior=prior), structure, int(self.max_iter))
 
     def _keep(self, found: Fit, structure: Structure) -> None:
         parameters = found.parameters
@@ -181,13 +191,14 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """The angles (n, D) of highest posterior density of every row."""
-        return self._moments(X).mode
+        return self._of_rows(X, "angles")
 
     def posterior(self, X: ArrayLike) -> MGvM:
         """The posterior laws of the angles, one batch; needs complete rows and a prior of one component."""
         from mgvm.models._pca_engines import posterior_law
 
-        Y = self._rows(X)
+        check_is_fitted(self)
+        Y = np.asarray(checked(self, X), dtype=np.float64)
         if np.isnan(Y).any() or len(self._parameters.prior.linear) > 1:
             raise ValueError(
                 "posterior() is one batch of mGvM laws that share their couplings: it needs complete rows (no NaN), "
@@ -206,11 +217,11 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def denoise(self, X: ArrayLike) -> FloatArray:
         """E[c + A cos φ + B sin φ | y] of every row, missing entries included."""
-        return self._parameters.mean_at(self._moments(X).mean)
+        return self._of_rows(X, "denoised")
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """log p(y) of every row, of the entries that are there."""
-        return self._moments(X).log_likelihood
+        return self._of_rows(X, "log_likelihood")
 
     def score(self, X: ArrayLike, y: None = None) -> float:
         """Mean of `score_samples`."""
@@ -226,27 +237,11 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         noise = rng.normal(0.0, self.noise_variance_**0.5, (count, self.A_.shape[0]))
         return self._parameters.at(angles) + noise, angles
 
-    def _moments(self, X: ArrayLike) -> Moments:
-        Y = self._rows(X)
-        return expectation(Y, self._parameters, self._engine, _nowhere(Y, self._parameters))
-
-    def _rows(self, X: ArrayLike, reset: bool = False) -> FloatArray:
-        if not reset:
-            check_is_fitted(self)
-        Y = validate_data(
-            self, X, reset=reset, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=2 if reset else 1
-        )
-        empty = np.isnan(Y).all(axis=0)
-        if reset and empty.any():
-            raise ValueError(f"column {int(np.argmax(empty))} has no entry at all; leave it out")
-        return np.ascontiguousarray(Y)
+    def _of_rows(self, X: ArrayLike, what: What) -> Any:
+        check_is_fitted(self)
+        return Reader(self._parameters, self._engine).all(checked(self, X), what)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
-
-
-def _nowhere(Y: FloatArray, parameters: Parameters) -> FloatArray:
-    """No angles to begin with."""
-    return np.full((len(Y), parameters.size), np.nan)
