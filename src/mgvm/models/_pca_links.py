@@ -1,4 +1,4 @@
-"""Which markers are linked: noise-corrected moments of squared distances, fixed points, and the tree of steadiest links.
+"""Which markers are linked: moments of squared distances without noise, fixed points, the tree of steadiest links.
 
 Two markers on a rigid link have |δ| = ℓ. Noise of variance s² a coordinate in p dimensions makes d = |δ + e| with
 E[d²] = E|δ|² + ps² and var d² = var|δ|² + 4s²E|δ|² + 2ps⁴. The least s² that explains all of var d²,
@@ -17,6 +17,7 @@ from mgvm._validation import FloatArray
 _FEWEST = 3  # rows that say anything of a link
 _SURE = 5.0  # standard errors by which a marker must be seen to move in a direction to say where its centre is
 _OUTER = 0.01  # quantiles that stand for the least and the largest distance
+_LEAST = 1e-2  # of the mean square of a distance: its square without noise
 _ROUNDS = 10
 _CLOSE = 3.0  # standard errors within which links are as steady
 _SIMPLER = 1.25  # costs this much higher are no reason to hang the tree elsewhere than on the origin
@@ -68,8 +69,10 @@ def centre_of(groups: list[FloatArray], noise: float) -> FloatArray:
         for points in groups:
             shifted = points - anchor
             mean, square = shifted.mean(axis=0), np.einsum("ni,ni->n", shifted, shifted)
-            radius = steadiness(points - centre)[1]
-            weight = 1.0 / max(radius, noise, 1e-300)
+            radius = max(steadiness(points - centre)[1], _LEAST * float(np.square(points - centre).sum(axis=1).mean()))
+            if radius < _LEAST * float(square.mean()) or radius == 0.0:
+                continue
+            weight = 1.0 / radius
             cross = (shifted - mean).T @ (square - square.mean()) / len(points)
             matrix += weight * (np.cov(shifted.T, bias=True).reshape(matrix.shape) - noise * np.eye(anchor.size))
             right += weight * (0.5 * cross - noise * mean)
@@ -85,7 +88,7 @@ def centre_of(groups: list[FloatArray], noise: float) -> FloatArray:
 
 
 def skeleton(markers: FloatArray, *, offset: bool = True) -> Skeleton:
-    """The tree of markers (n, K, p) whose links are steadiest, hung on the origin or, if better, on other fixed points."""
+    """The tree of markers (n, K, p) whose links are steadiest, hung on the origin or, if far better, elsewhere."""
     count, dimension = markers.shape[1:]
     pairs = np.full((count, count), np.inf)
     for i in range(count):
@@ -141,9 +144,11 @@ def spanning(ground: FloatArray, pairs: FloatArray) -> tuple[np.ndarray, FloatAr
 
 
 def divided(apart: FloatArray, links: int) -> FloatArray:
-    """Lengths of `links` links in a row that make vectors (n, p): of one, from its mean square; of several, such that
-    they reach from the least to the largest distance."""
-    noise, square = steadiness(apart)
+    """Lengths of `links` links in a row that make vectors (n, p).
+
+    Of one, from its mean square; of several, such that they reach from the least to the largest distance.
+    """
+    square = steadiness(apart)[1]
     apart = complete(apart)
     if len(apart) == 0:
         return np.ones(links)

@@ -1,8 +1,8 @@
 """Rigid links between markers: which marker turns about which, as a structure of circular PCA.
 
 A link turns: a marker stands at its parent, or at a fixed point, plus ℓ(cos φ, sin φ) in the plane, or plus
-o + a cos φ + b sin φ in space, with vectors a and b across the axis it turns about; hidden joints put more links between.
-W is then linear in the lengths, or in a, b and o, and in the fixed points.
+o + a cos φ + b sin φ in space, with vectors a and b across the axis it turns about; hidden joints put more links
+between. W is then linear in the lengths, or in a, b and o, and in the fixed points.
 """
 
 from __future__ import annotations
@@ -21,6 +21,8 @@ from mgvm.models._pca_maximisation import Linear
 
 FIXED = ("common", "own", "origin")
 _NOTHING = 0.2  # of 1 - ½p var d²/E[d²]²: below it, a link may as well be noise
+_GIVES = 0.04  # of its length that a rigid link may vary by, beyond noise
+_APART = 6.0  # standard errors by which noise of the same variance may seem to differ between links
 
 
 @dataclass(frozen=True)
@@ -145,6 +147,23 @@ class KinematicTree:
             for coordinate, column, value in entries:
                 out += value * self._beyond(marker, [(coordinate, column, 1.0)])
         return out
+
+    def is_rigid(self, Y: FloatArray, *, offset: bool = True) -> bool:
+        """Whether one variance of noise explains how lengths vary, but for some hundredths; hidden joints are free."""
+        markers = np.asarray(Y, dtype=np.float64).reshape(len(Y), -1, self.dimension)
+        centres = self._centres(markers, offset=offset)
+        found = []
+        for marker, parent in enumerate(self.parents):
+            if not self.hidden[marker]:
+                apart = markers[:, marker] - (markers[:, parent] if parent >= 0 else centres[marker])
+                variance, square = links_between.steadiness(apart)
+                if not square > np.sqrt(_NOTHING) * (square + self.dimension * variance):
+                    return False
+                found.append((variance if parent < 0 else 0.5 * variance, square))
+        if not found:
+            return False
+        most = min(variance for variance, _ in found) * (1.0 + _APART * np.sqrt(2.0 / len(Y)))
+        return all(variance <= most + _GIVES**2 * square for variance, square in found)
 
     def _turning(self, marker: int, apart: FloatArray, *, offset: bool) -> list[tuple[int, int, float]]:
         """Entries of W that make a marker turn about its parent."""
