@@ -5,6 +5,7 @@ import pytest
 from naive.gp_chain import marginal, table
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
+from mgvm import CircularGPRegressor
 from mgvm.models._gp_chain import ChainTuning, couplings, exponential_scales, is_exponential
 from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise
 from mgvm.models._gp_prior import Prior
@@ -133,3 +134,28 @@ def test_kernels_that_are_chains_and_those_that_are_not():
     close = tuning([0.0, 1e-7], [0.0, 1.0])
     with pytest.raises(ValueError, match="closer than"):
         close.tuned(close.start)
+
+
+def test_a_few_inputs_may_all_but_coincide():
+    # Two inputs 1e-9 length scales apart would need a million nodes; a thousandth apart they say the same.
+    rng = np.random.default_rng(3)
+    times = np.sort(rng.uniform(0.0, 20.0, 40))
+    close, apart = np.sort(np.append(times, times[7] + 1e-9)), np.sort(np.append(times, times[7] + 0.7e-3))
+    angles = np.angle(np.exp(1j * (np.sin(close) + rng.vonmises(0.0, 5.0, 41))))
+    found, wide = (tuning(one, angles, criterion="evidence") for one in (close, apart))
+    vector = found.start
+    assert found.tuned(vector).log_evidence == pytest.approx(wide.tuned(vector).log_evidence, abs=1e-3)
+    steps = 1e-5 * np.eye(vector.size)
+    slopes = [(found.tuned(vector + e).objective - found.tuned(vector - e).objective) / 2e-5 for e in steps]
+    np.testing.assert_allclose(found.solve(vector)[1], slopes, rtol=1e-5, atol=1e-5)
+
+
+def test_a_chain_of_inputs_that_are_all_too_close_is_left_to_other_engines():
+    rng = np.random.default_rng(4)
+    times = np.append(np.linspace(0.0, 1e-6, 30), 1.0)[:, None]
+    y = 0.5 + rng.vonmises(0.0, 5.0, 31)
+    kernel = ConstantKernel(0.5) * Matern(1.0, (0.5, 2.0), nu=0.5)
+    with pytest.raises(ValueError, match="some inputs are closer than"):
+        CircularGPRegressor(kernel, radius="hard", inference="chain").fit(times, y)
+    model = CircularGPRegressor(kernel, radius="hard").fit(times, y)
+    assert abs(model.predict([[0.0]])[0] - 0.5) < 0.4

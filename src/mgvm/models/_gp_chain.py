@@ -6,8 +6,9 @@ its couplings are left,
     log p(φ) = Σ_i p_i cos(φ_i - φ_{i+1}) + Σ_n log-likelihood_n(φ_n) - log Z,   p = r/(s²(1 - r²)),  r = e^{-Δ/ℓ},
 
 and the prior's normaliser is 2π Π 2πI₀(p_i). Messages on a grid of the circle give the evidence, the marginals and the
-leave-one-out densities to rounding. There is no nugget: it would couple all inputs. A query point is one more link of
-the chain: the pair of couplings with its two neighbours takes the place of the one between them.
+leave-one-out densities to rounding. There is no nugget: it would couple all inputs. In its place a few inputs may be as
+close as they like: gaps below a thousandth of the length scale count as that. A query point is one more link of the
+chain: the pair of couplings with its two neighbours takes the place of the one between them.
 """
 
 from __future__ import annotations
@@ -23,6 +24,7 @@ from scipy.special import i0e, i1e, ive
 from mgvm._numerics import chain
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
+from mgvm.models._gp_chain_error import ChainTooFineError
 from mgvm.models._gp_noise import Groups, Noise
 from mgvm.models._gp_prior import Prior
 from mgvm.models._short_steps import minimise
@@ -31,6 +33,8 @@ _PRIOR_SPREAD = 1.5
 _MOST_NODES = 2048
 _MOST_PRODUCTS = 5e11
 _FINENESS = 4
+_CLOSEST = 1e-3  # length scales
+_STRETCH = 0.02  # of the line, by gaps that were widened
 _STEP = 1e-4  # of numerical slopes of the leave-one-out densities
 
 
@@ -83,6 +87,14 @@ class ChainModel:
     groups: Groups
     noise: Noise
 
+    def gaps(self, length: float) -> tuple[FloatArray, FloatArray]:
+        """Gaps between neighbours (N - 1,), and which of them were widened: none where that would stretch the line."""
+        gaps = np.diff(self.times)
+        wider = np.maximum(gaps, _CLOSEST * length)
+        if wider.sum() > (1.0 + _STRETCH) * gaps.sum():
+            wider = gaps
+        return wider, wider > gaps
+
     def count(self, strengths: FloatArray, rho: FloatArray) -> int:
         """Nodes that resolve every conditional law; an error with the cure where they are too many."""
         total = self.noise.concentration(rho) * self.groups.total
@@ -90,7 +102,7 @@ class ChainModel:
         total[1:] += strengths
         wanted = 4 * math.ceil((25.0 + 7.5 * math.sqrt(float(total.max()))) / 4)
         if wanted > _MOST_NODES or self.times.size * float(wanted) ** 2 > _MOST_PRODUCTS:
-            raise ValueError(
+            raise ChainTooFineError(
                 f"an exact chain of {self.times.size} inputs would need {wanted} nodes each: some inputs are closer "
                 f"than {0.5 / max(float(strengths.max(initial=0.0)), 1e-300):.2g} length scales, or the noise is too "
                 "small; merge inputs that close, or use inference='ep'"
@@ -99,7 +111,7 @@ class ChainModel:
 
     def solve(self, variance: float, length: float, rho: FloatArray) -> ChainState:
         """Messages, evidence and marginals."""
-        strengths, _ = couplings(np.diff(self.times), variance, length)
+        strengths, _ = couplings(self.gaps(length)[0], variance, length)
         n = self.count(strengths, rho)
         site = self.noise.likelihood(rho, self.groups, _nodes(n))[0]
         size = self.times.size
@@ -124,7 +136,9 @@ class ChainModel:
 
     def evidence_gradient(self, state: ChainState, variance: float, length: float, rho: FloatArray) -> FloatArray:
         """d log evidence in (log s², log ℓ, ρ): posterior less prior expectations."""
-        values, slopes = couplings(np.diff(self.times), variance, length)
+        gaps, widened = self.gaps(length)
+        values, slopes = couplings(gaps, variance, length)
+        slopes[widened] = 0.0
         surplus = self.pairs(state) - i1e(values) / i0e(values)
         features = self.noise.likelihood(rho, self.groups, _nodes(state.full.shape[1]))[1]
         weights = _probabilities(state.full)
@@ -293,7 +307,12 @@ class ChainTuning:
         return self.tuned(vector)
 
     def _negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
-        found, gradient = self.solve(vector)
+        try:
+            found, gradient = self.solve(vector)
+        except ChainTooFineError:
+            if self.best is None:
+                raise
+            return np.inf, np.zeros(vector.size)  # beyond what the nodes resolve: the search steps back
         if self.best is None or found.objective > self.best.objective:
             self.best = found
         self.report(found.objective)

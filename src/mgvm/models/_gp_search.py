@@ -8,11 +8,13 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from mgvm._validation import FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.models._gp_average import averaged
+from mgvm.models._gp_chain_error import ChainTooFineError
 from mgvm.models._gp_fitted import DenseFitted, Fitted
 from mgvm.models._gp_folds import FoldTuning
 from mgvm.models._gp_kernels import length_scales
@@ -24,6 +26,7 @@ _PATIENCE = 2.0
 _SHORTER = np.log(5.0)  # second start: length scales a fifth of the first
 _NEGLIGIBLE = 1e-4  # weight of a fit in an average
 _HIGHEST = 4  # order of noise that is tried by itself
+_MANY, _PART = 500, 300  # inputs above which a dense search begins on a part of them, and how many that are
 
 
 @dataclass(frozen=True)
@@ -37,6 +40,7 @@ class Setting:
     average: bool
     folds: np.ndarray | None
     engine: str  # "ep", "neighbours" or "chain"
+    otherwise: str | None  # the engine for a chain whose inputs are too close
     n_neighbors: int | None
     rng: np.random.Generator
     verbose: int
@@ -85,6 +89,10 @@ def search(inputs: Any, groups: Groups, kernels: list[Any], noises: list[Noise],
                 tuning.report = report
                 try:
                     found.append((tuning, _tuned(tuning, setting, kernel), noise))
+                except ChainTooFineError:
+                    if setting.otherwise is None:
+                        raise
+                    return search(inputs, groups, kernels, noises, replace(setting, engine=setting.otherwise))
                 except KeyboardInterrupt:
                     if tuning.best is not None:
                         found.append((tuning, tuning.best, noise))
@@ -148,7 +156,31 @@ def _tuning(inputs: Any, groups: Groups, kernel: Any, noise: Noise, setting: Set
 def _tuned(tuning: Any, setting: Setting, kernel: Any) -> Any:
     if setting.criterion == "none":
         return tuning.finish(tuning.start)
-    return tuning.search(_starts(tuning, setting, kernel))
+    starts = _starts(tuning, setting, kernel)
+    if isinstance(tuning, FoldTuning):
+        starts = [_before_folds(tuning, starts)]
+    elif isinstance(tuning, Tuning) and len(tuning.inputs) > _MANY and isinstance(kernel, Kernel):
+        starts = [_on_a_part(tuning, starts)]
+    return tuning.search(starts)
+
+
+def _before_folds(tuning: FoldTuning, starts: list[FloatArray]) -> FloatArray:
+    """The better of the first start and of what leave-one-out finds, whose gradients are a hundred times cheaper."""
+    plain = Tuning(tuning.inputs, tuning.groups, tuning.prior, tuning.noise, tuning.spread)
+    plain.report = tuning.report
+    found = plain.search(starts)
+    return max([starts[0], np.concatenate([found.prior.theta, found.rho])], key=tuning.held_out)
+
+
+def _on_a_part(tuning: Tuning, starts: list[FloatArray]) -> FloatArray:
+    """What a search on some of the inputs finds: many evaluations there cost as much as one of all."""
+    which = np.sort(np.random.default_rng(0).choice(len(tuning.inputs), _PART, replace=False))
+    part = Tuning(
+        tuning.inputs[which], tuning.groups.take(which), tuning.prior, tuning.noise, tuning.spread, tuning.criterion
+    )
+    part.report = tuning.report
+    found = part.search(starts)
+    return np.concatenate([found.prior.theta, found.rho])
 
 
 def _starts(tuning: Any, setting: Setting, kernel: Any) -> list[FloatArray]:

@@ -96,7 +96,7 @@ def _shapes(size: int, extra: int) -> tuple[tuple[int, ...], ...]:
 def _counts(cavity: FloatArray, width: FloatArray, pull: float) -> np.ndarray:
     """Nodes that resolve every law: 2^k or 3·2^k of them, few blocks.
 
-    The periodic trapezoid rule of n nodes errs by e^{-n²/2κ} where the log density has curvature κ, and by e^{-nδ} where
+    The periodic trapezoid rule of n nodes errs by e^{-n²/2κ} for a log density of curvature κ, and by e^{-nδ} where
     it has a singularity δ beside the real line. On the soft circle there is one where a = A + B cos 2(φ - ·) vanishes:
     δ = ½ arcosh(A/B). With the constants below errors are under 1e-12 for aspects of the cavity up to 10⁴.
     """

@@ -266,6 +266,12 @@ class CircularGPRegressor(CircularRegressor):
         many = len(together.inputs) > _DENSE and not self._is_gram() and self.coordinates == "shared"
         return "neighbours" if many and folds is None else "ep"
 
+    def _otherwise(self, count: int, criterion: str) -> str | None:
+        """What "auto" does where inputs are too close for the chain it has chosen."""
+        if self.inference != "auto" or criterion == "evidence":
+            return None
+        return "neighbours" if count > _DENSE else "ep"
+
     def _setting(self, spread: float, together: Merged, folds: np.ndarray | None, kernels: list[Any]) -> Setting:
         engine, count = self._engine(spread, together, folds, kernels), len(together.inputs)
         selection = "none" if self.selection is None else check.choice(self.selection, "selection", _SELECTIONS)
@@ -284,6 +290,7 @@ class CircularGPRegressor(CircularRegressor):
             average=average and criterion in ("loo", "evidence") and engine == "ep",
             folds=folds,
             engine=engine,
+            otherwise=self._otherwise(count, criterion),
             n_neighbors=None if self.n_neighbors is None else check.integer(self.n_neighbors, "n_neighbors", minimum=1),
             rng=generator_of(self.random_state),
             verbose=int(self.verbose),
