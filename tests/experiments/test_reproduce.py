@@ -8,10 +8,22 @@ from functools import partial
 import pytest
 
 from mgvm import cli
-from mgvm.experiments import _experiment, _output, figure1, gibbs_versus_mean_field, reproduce, table1
+from mgvm.experiments import (
+    _experiment,
+    _output,
+    _table2_doughnut,
+    _table2_skeleton,
+    _table2_tasks,
+    figure1,
+    gibbs_versus_mean_field,
+    reproduce,
+    table1,
+    table2,
+)
 from mgvm.experiments._experiment import Experiment
 from mgvm.experiments._table1_models import Model
 from mgvm.experiments._table1_tasks import tasks
+from mgvm.experiments._table2_models import baselines
 from mgvm.models import GvMRegressor, NeighborsCircularRegressor
 
 FIGURE1 = ("figure1.png", "figure1.csv", "figure1_spreads.csv")
@@ -21,7 +33,8 @@ RACE = (
     "gibbs_versus_mean_field_crossings.csv",
 )
 TABLE1 = ("table1_toy.png", "table1_tides.png", "table1.csv")
-ALL = FIGURE1 + RACE + TABLE1
+TABLE2 = ("table2.png", "table2_doughnut.png", "table2_skeleton.png", "table2.csv")
+ALL = FIGURE1 + RACE + TABLE1 + TABLE2
 
 
 class Drawing:
@@ -51,6 +64,7 @@ def quick(monkeypatch):
         "figure1": lambda: stub(*FIGURE1),
         "gibbs-vs-vi": lambda: stub(*RACE),
         "table1": lambda: stub(TABLE1[0], TABLE1[2], more={TABLE1[1]: lambda result: Drawing()}),
+        "table2": lambda: stub(TABLE2[0], TABLE2[3], more=dict.fromkeys(TABLE2[1:3], lambda result: Drawing())),
     }
     monkeypatch.setattr(reproduce, "EXPERIMENTS", made)
 
@@ -60,6 +74,10 @@ def small_tasks(full):
     return [task._replace(models=models) for task in tasks(full) if task.name in ("Toy", "Tides")]
 
 
+def small_motions(full):
+    return [task._replace(models=baselines(full)[:2]) for task in _table2_tasks.tasks(full)[:1]]
+
+
 @pytest.fixture
 def small(monkeypatch):
     monkeypatch.setattr(figure1, "SPREADS", (0.5, 1.0))
@@ -67,6 +85,9 @@ def small(monkeypatch):
     less = partial(gibbs_versus_mean_field.compute, couplings=(1.0,), repeats=1, most_draws=64)
     monkeypatch.setattr(gibbs_versus_mean_field, "compute", less)
     monkeypatch.setattr(table1, "tasks", small_tasks)
+    monkeypatch.setattr(table2, "tasks", small_motions)
+    for figure in (_table2_doughnut, _table2_skeleton):
+        monkeypatch.setattr(figure, "draw", lambda result: Drawing())
 
 
 def rows(path):
@@ -101,6 +122,10 @@ def test_all_experiments_end_to_end(small, tmp_path, capsys):
     assert {(row["task"], row["model"]) for row in scored} == {
         (task, model) for task in ("Toy", "Tides") for model in ("soft circle", "no input")
     }
+    denoised = rows(tmp_path / "new" / "table2.csv")
+    assert {(row["motion"], row["model"], float(row["noise"])) for row in denoised} == {
+        ("fishing", model, noise) for model in ("raw, noisy", "PPCA") for noise in (2.5, 5.0, 10.0)
+    }
     # Sixty-four draws are not enough for a histogram.
     assert "never" in out
 
@@ -111,7 +136,9 @@ def test_names_on_the_command_line_are_those_of_the_experiments():
     assert files == [*ALL]
 
 
-@pytest.mark.parametrize(("name", "files"), [("figure1", FIGURE1), ("table1", TABLE1), ("all", ALL)])
+@pytest.mark.parametrize(
+    ("name", "files"), [("figure1", FIGURE1), ("table1", TABLE1), ("table2", TABLE2), ("all", ALL)]
+)
 def test_each_writes_its_own_files_and_replaces_them(quick, tmp_path, capsys, name, files):
     for _ in range(2):
         assert cli.main(["reproduce", name, "--out", str(tmp_path)]) == 0
@@ -134,9 +161,9 @@ def test_foreign_files_are_left_alone(quick, tmp_path, capsys, name, content):
 
 
 def test_the_full_table_is_asked_for(quick, monkeypatch, tmp_path, capsys):
-    monkeypatch.setattr(reproduce, "FULL", {"table1": lambda: stub("larger.png")})
+    monkeypatch.setattr(reproduce, "FULL", {"table1": lambda: stub("larger.png"), "table2": lambda: stub("second.png")})
     assert cli.main(["reproduce", "all", "--full", "--out", str(tmp_path)]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FIGURE1, *RACE, "larger.png"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FIGURE1, *RACE, "larger.png", "second.png"])
 
 
 def test_refusal_comes_before_the_work(monkeypatch, tmp_path):

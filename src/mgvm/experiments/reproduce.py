@@ -66,13 +66,31 @@ def _table1(full: bool = False) -> Experiment:
     )
 
 
+def _table2(full: bool = False) -> Experiment:
+    from mgvm.experiments import _table2_doughnut, _table2_figures, _table2_skeleton, _table2_text, table2
+
+    return Experiment(
+        "table2.png",
+        ("table2.csv",),
+        lambda report: table2.compute(full, report=report),
+        _table2_figures.draw,
+        _table2_text.table2,
+        lambda result: [("signal-to-noise ratios of denoised markers", *_columns(result.scores))],
+        {"table2_doughnut.png": _table2_doughnut.draw, "table2_skeleton.png": _table2_skeleton.draw},
+    )
+
+
 EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "figure1": _figure1,
     "gibbs-vs-vi": _gibbs_versus_mean_field,
     "table1": _table1,
+    "table2": _table2,
 }
 # Those that have more to do than their quick default.
-FULL: dict[str, Callable[[], Experiment]] = {"table1": partial(_table1, full=True)}
+FULL: dict[str, Callable[[], Experiment]] = {
+    "table1": partial(_table1, full=True),
+    "table2": partial(_table2, full=True),
+}
 
 
 def _columns(records: Sequence[Any]) -> tuple[Sequence[str], list[Sequence[Any]]]:

@@ -1,0 +1,202 @@
+"""Table 2 of the paper measured again: noise is added to markers on moving arms, and taken out by what was learnt.
+
+Every model learns from the noisy half of the frames and denoises the other half, which is then compared with the frames
+as they were. Numbers are over seeds: of the split, the noise and the model.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from mgvm._validation import FloatArray
+from mgvm.experiments._experiment import Report, silent
+from mgvm.experiments._table2_models import Cell, Model
+from mgvm.experiments._table2_tasks import Rows, Task, tasks
+from mgvm.inference.result import ConvergenceWarning
+
+SIGNIFICANT = 2.0  # standard errors
+_SEEDS, _QUICK_SEEDS = 5, 2
+
+
+@dataclass(frozen=True)
+class Score:
+    """How one model did on one motion at one noise.
+
+    Attributes
+    ----------
+    motion, split, model : str
+        Names.
+    noise : float
+        Standard deviation of what was added, pixels.
+    seeds : int
+        Runs.
+    snr, snr_error, snr_best : float
+        The paper's 10 ln(Σ|y| / Σ|y - ŷ|) over rows y: mean, standard error and highest over the seeds.
+    decibel, decibel_error, decibel_best : float
+        The same of the signal-to-noise ratio 10 log10(Σ|y|² / Σ|y - ŷ|²).
+    behind, error : float
+        By how much `snr` is below that of the best model, and the paired standard error of this.
+    cpu_seconds : float
+        Fit and denoising, mean over seeds; the first has the compilation.
+    settled : bool
+        False where a fit warned that it did not converge.
+    """
+
+    motion: str
+    split: str
+    model: str
+    noise: float
+    seeds: int
+    snr: float
+    snr_error: float
+    snr_best: float
+    decibel: float
+    decibel_error: float
+    decibel_best: float
+    behind: float
+    error: float
+    cpu_seconds: float
+    settled: bool
+
+    @property
+    def best(self) -> bool:
+        """No model has a higher mean."""
+        return self.behind == 0.0
+
+    @property
+    def worse(self) -> bool:
+        """Behind the best by more than two standard errors."""
+        return self.behind > SIGNIFICANT * self.error
+
+
+@dataclass(frozen=True)
+class Run:
+    """One fit."""
+
+    snr: float
+    decibel: float
+    cpu_seconds: float
+    settled: bool
+
+
+@dataclass(frozen=True)
+class Table2:
+    """Scores of all tasks, and how many seeds were asked for."""
+
+    tasks: tuple[Task, ...]
+    scores: tuple[Score, ...]
+    full: bool
+    seeds: int
+
+    def of(self, task: Task, noise: float) -> list[Score]:
+        """The scores of one task at one noise, in the order of the models."""
+        return [
+            score
+            for score in self.scores
+            if (score.motion, score.split, score.noise) == (task.motion, task.split, noise)
+        ]
+
+    @property
+    def interrupted(self) -> bool:
+        """Whether there are fewer runs than were asked for."""
+        asked = sum(len(task.noises) * len(task.models) for task in self.tasks) * self.seeds
+        return sum(score.seeds for score in self.scores) < asked
+
+
+def paper_snr(clean: FloatArray, found: FloatArray) -> float:
+    """10 ln(Σ|y| / Σ|y - ŷ|), which the paper calls decibels."""
+    return float(10.0 * np.log(_lengths(clean).sum() / _lengths(clean - found).sum()))
+
+
+def decibel(clean: FloatArray, found: FloatArray) -> float:
+    """10 log10(Σ|y|² / Σ|y - ŷ|²)."""
+    return float(10.0 * np.log10((clean**2).sum() / ((clean - found) ** 2).sum()))
+
+
+def _lengths(rows: FloatArray) -> FloatArray:
+    return np.asarray(np.linalg.norm(rows, axis=1))
+
+
+def run(model: Model, rows: Rows, cell: Cell) -> Run:
+    """Fit one model and let it denoise."""
+    begin = time.process_time()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always", ConvergenceWarning)
+        found = model.make(cell).fit(rows.train).denoise(rows.test)
+    seconds = time.process_time() - begin
+    unsettled = [one for one in caught if issubclass(one.category, ConvergenceWarning)]
+    for other in caught:
+        if other not in unsettled:
+            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
+    return Run(paper_snr(rows.clean, found), decibel(rows.clean, found), seconds, not unsettled)
+
+
+def standard_error(values: FloatArray) -> float:
+    """Of a mean over seeds."""
+    return float(values.std(ddof=1) / np.sqrt(values.size)) if values.size > 1 else float("nan")
+
+
+def summary(task: Task, noise: float, runs: dict[str, list[Run]]) -> list[Score]:
+    """Scores from the runs of all models, by name; of seeds that not every model has, nothing is kept."""
+    count = min(len(found) for found in runs.values())
+    values = {name: np.array([(one.snr, one.decibel) for one in found[:count]]).T for name, found in runs.items()}
+    top = max(values, key=lambda name: values[name][0].mean())
+    out = []
+    for name, (snr, real) in values.items():
+        gap = values[top][0] - snr
+        out.append(
+            Score(
+                task.motion,
+                task.split,
+                name,
+                noise,
+                count,
+                *(float(snr.mean()), standard_error(snr), float(snr.max())),
+                *(float(real.mean()), standard_error(real), float(real.max())),
+                float(gap.mean()),
+                standard_error(gap),
+                float(np.mean([one.cpu_seconds for one in runs[name][:count]])),
+                all(one.settled for one in runs[name][:count]),
+            )
+        )
+    return out
+
+
+def compute(full: bool = False, report: Report = silent) -> Table2:
+    """All tasks; `full` takes 5 seeds instead of 2, all motions, splits and models.
+
+    Seed after seed, so that an interruption leaves fewer seeds, not fewer tasks; in the first seed, fewer tasks.
+    """
+    chosen, seeds = tasks(full), _SEEDS if full else _QUICK_SEEDS
+    cells = [(seed, task, noise) for seed in range(seeds) for task in chosen for noise in task.noises]
+    runs: dict[tuple[int, float], dict[str, list[Run]]] = {}
+    try:
+        for done, (seed, task, noise) in enumerate(cells):
+            _measure(runs.setdefault((chosen.index(task), noise), {}), task, noise, seed, report)
+            report(f"{done + 1} of {len(cells)} parts done")
+    except KeyboardInterrupt:
+        if not any(_complete(found, chosen[key[0]].models) for key, found in runs.items()):
+            raise
+        report("interrupted: what is done is kept")
+    scores: list[Score] = []
+    for (index, noise), found in runs.items():
+        if _complete(found, chosen[index].models):
+            scores += summary(chosen[index], noise, found)
+    return Table2(tuple(chosen), tuple(scores), full, seeds)
+
+
+def _measure(found: dict[str, list[Run]], task: Task, noise: float, seed: int, report: Report) -> None:
+    """Add a run of every model."""
+    rows, cell = task.rows(noise, seed), Cell(task.motion, noise, seed, task.full)
+    for model in task.models:
+        report(f"{task.name}, noise {noise:g}, seed {seed}: {model.name}")
+        found.setdefault(model.name, []).append(run(model, rows, cell))
+
+
+def _complete(found: dict[str, list[Run]], models: Sequence[Model]) -> bool:
+    return len(found) == len(models)
