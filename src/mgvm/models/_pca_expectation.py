@@ -12,8 +12,10 @@ from typing import NamedTuple
 import numpy as np
 
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.models._pca_laws import Engine, Law
+from mgvm.models._pca_laws import Engine, Found, Law
+from mgvm.models._pca_narrow import Narrow, is_narrow, narrow
 from mgvm.models._pca_parameters import Parameters
+from mgvm.models._pca_prior import of_components
 
 
 class Moments(NamedTuple):
@@ -57,21 +59,47 @@ def _mix(
     """Fill the rows of one pattern: every component of the prior makes a law, weighed by its normaliser."""
     prior, size = parameters.prior, parameters.size
     coupling = law.coupling + prior.coupling
-    found = [engine(Law(law.linear + linear, coupling), start) for linear in prior.linear]
-    logs = prior.log_weights + np.stack([part.log_normalizer for part in found], axis=1)
+    # Of many components, those that are narrow need no integral.
+    closed = np.flatnonzero(is_narrow(prior, coupling)) if len(prior.linear) > 1 else np.arange(0)
+    wide = np.setdiff1d(np.arange(len(prior.linear)), closed)
+    found = [engine(Law(law.linear + linear, coupling), start) for linear in prior.linear[wide]]
+    normal = narrow(law.linear, coupling, of_components(prior, closed))
+    logs = np.empty((rows.size, len(prior.linear)))
+    logs[:, closed] = normal.log_weights
+    for k, part in zip(wide, found, strict=True):
+        logs[:, k] = prior.log_weights[k] + part.log_normalizer
     top = np.max(logs, axis=1, keepdims=True)
     shares = np.exp(logs - top)
     total = shares.sum(axis=1, keepdims=True)
     shares /= total
-    best = np.argmax(shares, axis=1)
     out.log_likelihood[rows] = base + (top + np.log(total))[:, 0]
     out.shares[rows] = shares
-    out.mode[rows] = np.stack([part.mode for part in found])[best, np.arange(rows.size)]
-    out.mean[rows] = sum(share[:, None] * part.mean for share, part in zip(shares.T, found, strict=True))
-    out.second[rows] = sum(share[:, None] * part.second for share, part in zip(shares.T, found, strict=True))
-    for k, part in enumerate(found):
+    _gather(out, rows, law.linear, (closed, normal), (wide, found))
+    for k, part in zip(wide, found, strict=True):
         sums = shares[:, k] @ part.mean
         out.sums[k] += sums[:size] + 1j * sums[size:]
+
+
+def _gather(
+    out: Moments,
+    rows: np.ndarray,
+    linear: FloatArray,
+    closed: tuple[np.ndarray, Narrow],
+    wide: tuple[np.ndarray, list[Found]],
+) -> None:
+    """Modes and moments of the mixtures, from components in closed form and others."""
+    shares = out.shares[rows]
+    mean, second, sums = closed[1].moments(linear, shares[:, closed[0]])
+    out.sums[closed[0]] += sums
+    best = np.argmax(shares, axis=1)
+    for place, k in enumerate(closed[0]):
+        mine = np.flatnonzero(best == k)
+        out.mode[rows[mine]] = closed[1].modes(linear[mine], np.full(mine.size, place))
+    for k, part in zip(*wide, strict=True):
+        out.mode[rows[best == k]] = part.mode[best == k]
+        mean += shares[:, k, None] * part.mean
+        second += shares[:, k, None] * part.second
+    out.mean[rows], out.second[rows] = mean, second
 
 
 def likelihood(Y: FloatArray, parameters: Parameters, seen: np.ndarray) -> tuple[FloatArray, Law]:

@@ -55,7 +55,7 @@ def maximised(sums: Statistics, structure: Structure, parameters: Parameters, *,
     seen = float(sums.counts.sum())
     least = _LEAST_NOISE * float(sums.squares.sum()) / seen
     noise = max(residual(sums, weights) / seen, least)
-    prior = _pca_prior.fitted(sums.shares, sums.sums) if learn_prior else parameters.prior
+    prior = _pca_prior.fitted(sums.shares, sums.sums, parameters.prior) if learn_prior else parameters.prior
     return Parameters(weights, noise, prior)
 
 

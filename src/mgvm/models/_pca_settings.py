@@ -13,7 +13,8 @@ from mgvm.models._pca_maximisation import Masked, Structure
 from mgvm.models._pca_tree import KinematicTree
 
 METHODS = ("point", "vb")
-PRIORS = ("von_mises", "uniform", "mixture")
+PRIORS = ("von_mises", "uniform", "mixture", "kernel", "auto")
+COMPONENTS = {"mixture": 30, "kernel": 300}
 ENGINES = ("auto", "quadrature", "mean_field", "von_mises", "gibbs")
 MOST_BY_QUADRATURE = 4  # angles; 3^D nodes
 _SWEEPS = 50

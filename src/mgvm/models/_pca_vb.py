@@ -78,7 +78,7 @@ def updated(belief: Belief, sums: Statistics, scale: Scale, *, learn_prior: bool
         belief = belief._replace(relevance=_relevance(belief, scale))
         belief = _with_noise(belief, sums, scale)
     if learn_prior:
-        prior = _pca_prior.fitted(sums.shares, sums.sums)
+        prior = _pca_prior.fitted(sums.shares, sums.sums, belief.parameters.prior)
         belief = belief._replace(parameters=belief.parameters._replace(prior=prior))
     return belief
 

@@ -19,6 +19,7 @@ from mgvm.models._pca_vb import Belief, Scale, begin, determined, free_energy, u
 
 _USED = 0.02  # of an angle's entries in W that the data determine; below, it is dropped
 _TRIAL = 40  # iterations without an angle before the two are compared
+_ERROR = 0.02  # nats a row: what an angle must gain to be kept; three nodes are not exact where a row says little of it
 _FAINT = 0.3  # standard deviations of the noise: size of the entries of columns that are added
 
 
@@ -109,7 +110,7 @@ def variational_fit(Y: FloatArray, start: Parameters, structure: Structure, sear
     best = settled(begin(start, scale), scale, search, search.max_iter)
     while best.belief.parameters.size > 1:
         less = _one_less(best, search)
-        if less.value <= best.value:
+        if less.value <= best.value - _ERROR:
             break
         rest = settled(less.belief, less.scale, search, search.max_iter)
         best = State(rest.belief, rest.scale, rest.sums, best.history + less.history + rest.history, rest.converged)

@@ -15,19 +15,21 @@ from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.models import _pca_fit, _pca_prior, _pca_start
 from mgvm.models._circular_regressor import generator_of
+from mgvm.models._pca_choice import chosen_prior
 from mgvm.models._pca_expectation import likelihood
 from mgvm.models._pca_fit import Fit
 from mgvm.models._pca_input import checked, source_of, warn_of
+from mgvm.models._pca_kernel import kernel_prior, mixture_prior
 from mgvm.models._pca_maximisation import Structure
 from mgvm.models._pca_parameters import Parameters
 from mgvm.models._pca_reader import Reader, What
 from mgvm.models._pca_rows import InMemory, Rows, Source
-from mgvm.models._pca_settings import PRIORS, engine_of, structure_of
+from mgvm.models._pca_settings import COMPONENTS, METHODS, PRIORS, engine_of, structure_of
+from mgvm.models._pca_vb_fit import Search, angles_to_begin_with, variational_fit, with_faint_angles
 from mgvm.torus.mgvm import MGvM
 
 _FIRST = 20_000  # rows that starts are made and compared with
 _SHORT = 20  # EM iterations of a start before the best is continued
-_SHARP = 8.0  # concentration that the components of a joint prior begin with
 
 
 class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -36,13 +38,18 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     n_components : int, default 1
-        D.
+        D; with ``method="vb"`` the most that there may be.
+    method : {"point", "vb"}
+        Maximum likelihood, or variational Bayes: laws of W = [A B c] and of the noise, and as many angles as the data
+        support. The latter begins with the point estimate of as many angles as the columns can tell apart, and small
+        columns for the rest.
     structure : None, "tree", KinematicTree or bool array (M, D)
         Which A and B may be: any; rigid links between markers (x₁, y₁, x₂, y₂, …) in the plane, found from the data or
         given; or zero where a mask is False.
-    prior : {"von_mises", "uniform", "mixture"}
-        Of the angles: independent von Mises laws; nothing; or a joint law, a mixture of `n_prior_components` products
-        of von Mises laws, learnt with the rest.
+    prior : {"von_mises", "uniform", "mixture", "kernel", "auto"}
+        Of the angles: independent von Mises laws; nothing; a joint law learnt with the rest, a mixture of products of
+        von Mises laws, or many narrow ones of one width, beginning at the angles of rows; or that of "uniform",
+        "von_mises", "kernel" under which blocks of rows left out of the fit are likeliest.
     inference : {"auto", "quadrature", "mean_field", "von_mises", "gibbs"}
         The E-step: Gauss-Hermite nodes around the mode (D <= 4 by default), mean field with GvM or with von Mises
         factors, or Gibbs sampling.
@@ -52,8 +59,11 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         Starts; each runs shortly, the best is continued.
     max_iter, tol : int, float
         EM ends when a row gains less than `tol` nats in an iteration.
-    n_prior_components : int, default 30
-        Of ``prior="mixture"``.
+    n_prior_components : int, optional
+        Of ``prior="mixture"``, 30 by default, or ``"kernel"``, 300.
+    background : float, default 0.1
+        Share of a uniform law in such a prior, its last component, which takes over where a row's angles are
+        unlike all that were learnt from; 0 for none.
     random_state : int, Generator or None
         Of the starts.
     verbose : int
@@ -62,7 +72,11 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     Attributes
     ----------
     A_, B_ : ndarray (M, D)
-        Loadings of cosines and sines.
+        Loadings of cosines and sines; their means with ``method="vb"``, of the angles that were kept.
+    n_components_ : int
+        How many they are.
+    ard_precision_ : ndarray (D,)
+        With ``method="vb"``: the precision of the entries of A and B, one an angle.
     offset_ : ndarray (M,)
         c.
     noise_variance_ : float
@@ -72,9 +86,11 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     prior_weights_ : ndarray (K,)
         Of its components.
     free_energy_ : ndarray
-        Log-likelihood of a row before every M-step, or its bound where the E-step has one.
+        Log-likelihood of a row before every M-step, or its bound where the E-step has one or the method is "vb".
     n_iter_, converged_ : int, bool
         Iterations of EM and whether it settled.
+    prior_ : str
+        The prior, or the one that was chosen.
     structure_ : Structure
         What was kept.
 
@@ -96,6 +112,7 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self,
         n_components: int = 1,
         *,
+        method: str = "point",
         structure: Any = None,
         prior: str = "von_mises",
         inference: str = "auto",
@@ -103,11 +120,13 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         n_init: int = 4,
         max_iter: int = 300,
         tol: float = 1e-5,
-        n_prior_components: int = 30,
+        n_prior_components: int | None = None,
+        background: float = 0.1,
         random_state: Any = None,
         verbose: int = 0,
     ) -> None:
         self.n_components = n_components
+        self.method = method
         self.structure = structure
         self.prior = prior
         self.inference = inference
@@ -116,6 +135,7 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.max_iter = max_iter
         self.tol = tol
         self.n_prior_components = n_prior_components
+        self.background = background
         self.random_state = random_state
         self.verbose = verbose
 
@@ -127,14 +147,22 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         source = source_of(self, X)
         Y = source.subset(_FIRST, rng)
         size = check.integer(self.n_components, "n_components", minimum=1)
+        most, variational = size, check.choice(self.method, "method", METHODS) == "vb"
+        if variational and self.structure is None:
+            size = angles_to_begin_with(size, Y.shape[1])
+        self.prior_ = check.choice(self.prior, "prior", PRIORS)
+        if self.prior_ == "auto":
+            self.prior_ = chosen_prior(self, Y)
         self._engine = engine_of(self.inference, size, rng)
         structure, start = structure_of(self.structure, Y, size, offset=bool(self.fit_offset))
         warn_of(source.facts, size, structured=self.structure is not None)
         count = check.integer(self.n_init, "n_init", minimum=1)
         starts = [start] if start is not None else _pca_start.candidates(Y, size, count, rng)
         found = self._best(source, Y, [_pca_start.started(weights, Y) for weights in starts], structure)
-        if check.choice(self.prior, "prior", PRIORS) == "mixture":
-            found = self._with_joint_prior(source, Y, found, structure, rng)
+        if self.prior_ in COMPONENTS:
+            found = self._with_joint_prior(source, Y, found, structure)
+        if variational:
+            found = self._variational(source, Y, found, structure, most, rng)
         self._keep(found, structure)
         return self
 
@@ -148,28 +176,42 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         return self._em(source.rows(self._engine), starts[0], structure, most)
 
     def _em(self, rows: Rows, start: Parameters, structure: Structure, most: int) -> Fit:
-        learn = self.prior != "uniform"
+        learn = self.prior_ != "uniform"
         tolerance = check.single_positive(self.tol, "tol")
         report = _pca_fit.reporter(most, self.verbose)
         return _pca_fit.fit(rows, start, structure, learn_prior=learn, max_iter=most, tol=tolerance, report=report)
 
-    def _with_joint_prior(
-        self, source: Source, Y: FloatArray, found: Fit, structure: Structure, rng: np.random.Generator
-    ) -> Fit:
+    def _with_joint_prior(self, source: Source, Y: FloatArray, found: Fit, structure: Structure) -> Fit:
         """EM again with a mixture whose components begin at the angles of some rows."""
         modes = Reader(found.parameters, self._engine).moments(Y).mode
-        count = min(check.integer(self.n_prior_components, "n_prior_components", minimum=1), len(modes))
-        centres = modes[rng.choice(len(modes), count, replace=False)]
-        prior = _pca_prior.von_mises(np.full(count, 1.0 / count), _SHARP * np.exp(1j * centres))
-        if self.background != 0:
-            prior = _pca_prior.with_background(prior, check.single_fraction(self.background, "background"))
+        asked = COMPONENTS[self.prior_] if self.n_prior_components is None else self.n_prior_components
+        count = check.integer(asked, "n_prior_components", minimum=1)
+        share = check.single_fraction(self.background, "background") if self.background != 0 else 0.0
+        begin = kernel_prior if self.prior_ == "kernel" else mixture_prior
+        prior = begin(Y, found.parameters, self._engine, modes, count, share)
         rows = source.rows(self._engine)
         return self._em(rows, found.parameters._replace(prior=prior), structure, int(self.max_iter))
+
+    def _variational(
+        self, source: Source, Y: FloatArray, found: Fit, structure: Structure, size: int, rng: np.random.Generator
+    ) -> Fit:
+        """Variational Bayes from the point estimate; the engine becomes that of the angles that are left."""
+
+        def rows_of(number: int) -> Rows:
+            self._engine = engine_of(self.inference, number, rng)
+            return source.rows(self._engine)
+
+        report = _pca_fit.reporter(int(self.max_iter), self.verbose)
+        search = Search(rows_of, self.prior_ != "uniform", int(self.max_iter), float(self.tol), report)
+        state = variational_fit(Y, with_faint_angles(found.parameters, size, rng), structure, search)
+        rows_of(state.belief.parameters.size)
+        self.ard_precision_ = state.belief.relevance
+        return Fit(state.belief.parameters, state.history, state.converged)
 
     def _keep(self, found: Fit, structure: Structure) -> None:
         parameters = found.parameters
         size = parameters.size
-        self._parameters, self.structure_ = parameters, structure
+        self._parameters, self.structure_, self.n_components_ = parameters, structure, size
         self.A_, self.B_ = parameters.weights[:, :size], parameters.weights[:, size:-1]
         self.offset_, self.noise_variance_ = parameters.weights[:, -1], parameters.noise_variance
         eta = parameters.prior.resultants
