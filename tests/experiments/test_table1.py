@@ -271,3 +271,17 @@ def test_the_conditional_of_a_mixture_is_a_regressor():
     assert np.mean(model.predict_dist(X).logpdf(y)) > np.mean(GvMRegressor().fit(X, y).predict_dist(X).logpdf(y)) + 0.3
     with pytest.raises(ValueError, match="takes no weights"):
         model.fit(X, y, sample_weight=np.ones(400))
+
+
+class Interrupted(Stub):
+    """As a search does that is stopped: it keeps its best, and says so."""
+
+    def fit(self, X, y, sample_weight=None):
+        warnings.warn("the search was interrupted; the best so far is kept", ConvergenceWarning, stacklevel=2)
+        return self
+
+
+def test_an_interrupted_search_stops_the_table():
+    task = Task("task", "about", lambda: iter([split([0.0], [0.1])]), [Model("stopped", Interrupted())])
+    with pytest.raises(KeyboardInterrupt):
+        table1.measure(task)

@@ -128,6 +128,9 @@ def _run(model: Model, splits: Sequence[Split]) -> _Rows:
         warnings.simplefilter("always", ConvergenceWarning)
         for split in splits:
             fitted = clone(model.estimator).fit(split.X, split.y, sample_weight=split.weight)
+            if any("interrupted" in str(one.message) for one in caught):
+                # A search that is interrupted keeps its best; whoever pressed the key meant the table.
+                raise KeyboardInterrupt
             found = predicted_scores(fitted, split, model.joint)
             rows.append(found[0])
             means.append(found[1:] @ split.weight_test / split.weight_test.sum())
@@ -189,7 +192,8 @@ def compute(full: bool = False, report: Report = silent) -> Table1:
             found += here
             fitted |= models
             done += 1
-            report(f"{done} of {len(chosen)} data sets done")
+            best = max(here, key=lambda score: score.log_density)
+            report(f"{task.name}: done, the best is {best.model} with {best.log_density:.3f} nats")
     except KeyboardInterrupt:
         if not {TOY, TIDES} <= {task.name for task in chosen[:done]}:
             raise
