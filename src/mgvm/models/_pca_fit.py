@@ -20,11 +20,12 @@ _LEAST_NOISE = 1e-9  # of the mean square of the data
 
 
 class Fit(NamedTuple):
-    """The best parameters, the log-likelihood of a row before every M-step, and whether it settled."""
+    """The best parameters, the log-likelihood of a row before every M-step, and whether it settled or was stopped."""
 
     parameters: Parameters
     history: list[float]
     converged: bool
+    interrupted: bool = False
 
     @property
     def log_likelihood(self) -> float:
@@ -91,4 +92,5 @@ def fit(
             ConvergenceWarning,
             stacklevel=3,
         )
+        return Fit(best, history, converged=False, interrupted=True)
     return Fit(best, history, converged=False)

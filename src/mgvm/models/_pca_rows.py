@@ -122,7 +122,7 @@ class ArrayRows:
 
     def rows(self, engine: Engine) -> InMemory:
         """The rows with an E-step."""
-        return InMemory(self._Y, engine)
+        return InMemory(self._Y, engine, CHUNK)
 
     def subset(self, most: int, rng: np.random.Generator) -> FloatArray:
         """Rows with entries in memory: all, or `most` of them at random, in their order."""

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, TransformerMixin
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
 from mgvm import _validation as check
@@ -32,7 +32,7 @@ _FIRST = 20_000  # rows that starts are made and compared with
 _SHORT = 20  # EM iterations of a start before the best is continued
 
 
-class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """y = c + A cos φ + B sin φ + ε, ε ~ N(0, σ²), with D latent angles φ; the posterior of φ is an mGvM.
 
     Parameters
@@ -159,9 +159,9 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         count = check.integer(self.n_init, "n_init", minimum=1)
         starts = [start] if start is not None else _pca_start.candidates(Y, size, count, rng)
         found = self._best(source, Y, [_pca_start.started(weights, Y) for weights in starts], structure)
-        if self.prior_ in COMPONENTS:
+        if self.prior_ in COMPONENTS and not found.interrupted:
             found = self._with_joint_prior(source, Y, found, structure)
-        if variational:
+        if variational and not found.interrupted:
             found = self._variational(source, Y, found, structure, most, rng)
         self._keep(found, structure)
         return self
@@ -171,8 +171,13 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         most = check.integer(self.max_iter, "max_iter", minimum=1)
         if len(starts) > 1:
             rows = InMemory(Y, self._engine)
-            short = [self._em(rows, start, structure, min(_SHORT, most)) for start in starts]
-            starts = [max(short, key=lambda fit: fit.log_likelihood).parameters]
+            short: list[Fit] = []
+            while len(short) < len(starts) and not (short and short[-1].interrupted):
+                short.append(self._em(rows, starts[len(short)], structure, min(_SHORT, most)))
+            best = max(short, key=lambda fit: fit.log_likelihood)
+            if short[-1].interrupted:
+                return best._replace(converged=False, interrupted=True)
+            starts = [best.parameters]
         return self._em(source.rows(self._engine), starts[0], structure, most)
 
     def _em(self, rows: Rows, start: Parameters, structure: Structure, most: int) -> Fit:
@@ -220,7 +225,7 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         self.prior_weights_ = _pca_prior.weights_of(parameters.prior)
         self.free_energy_ = np.array(found.history)
         self.n_iter_, self.converged_ = len(found.history), found.converged
-        if not found.converged:
+        if not found.converged and not found.interrupted:
             last = abs(found.history[-1] - found.history[-2]) if len(found.history) > 1 else np.inf
             warnings.warn(
                 f"EM did not settle within {self.n_iter_} iterations: the last gained {last:.2g} nats a row, above "
@@ -282,6 +287,10 @@ class CircularPCA(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _of_rows(self, X: ArrayLike, what: What) -> Any:
         check_is_fitted(self)
         return Reader(self._parameters, self._engine).all(checked(self, X), what)
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self._parameters.size)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
