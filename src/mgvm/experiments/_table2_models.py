@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, NamedTuple
 
-import numpy as np
-
-from mgvm._validation import FloatArray
 from mgvm.experiments._table2_baselines import Raw, auto_encoder, gplvm, kernel_pca, mixture_filter
 from mgvm.experiments._table2_gplvm import GPLVM
 from mgvm.models import CircularPCA, KinematicTree
 from mgvm.models.baselines import PPCA
 
 RAW, POINT, TREE = "raw, noisy", "cPCA", "cPCA, known tree"
-_HELD_OUT = 0.2
 _TOLERANCE, _QUICK_TOLERANCE = 1e-4, 5e-4
 # Two markers turn about the origin, the third about the second; the robot's about the first, by a hidden joint.
 ARM, ROBOT = KinematicTree([-1, -1, 1], fixed="origin"), KinematicTree([-1, -1, 0], [0, 0, 1], fixed="origin")
@@ -42,24 +38,6 @@ class Model(NamedTuple):
     ours: bool = False
 
 
-class MostLikely:
-    """One of several models, chosen by the likelihood of the last fifth of the rows, then fitted to all."""
-
-    def __init__(self, candidates: Sequence[Any]):
-        self.candidates = candidates
-
-    def fit(self, Y: FloatArray) -> Self:
-        """Choose and fit."""
-        count = len(Y) - round(_HELD_OUT * len(Y))
-        values = [one.fit(Y[:count]).score(Y[count:]) for one in self.candidates]
-        self.best_ = self.candidates[int(np.argmax(values))].fit(Y)
-        return self
-
-    def denoise(self, Y: FloatArray) -> FloatArray:
-        """By the best."""
-        return np.asarray(self.best_.denoise(Y))
-
-
 def _circular(cell: Cell, size: int = 3, **options: Any) -> CircularPCA:
     starts, tolerance = (4, _TOLERANCE) if cell.full else (1, _QUICK_TOLERANCE)
     return CircularPCA(size, n_init=starts, tol=tolerance, random_state=cell.seed, **options)
@@ -67,17 +45,6 @@ def _circular(cell: Cell, size: int = 3, **options: Any) -> CircularPCA:
 
 def _on_tree(cell: Cell, **options: Any) -> CircularPCA:
     return _circular(cell, cell.tree.n_angles, **{"structure": cell.tree, **options})
-
-
-def _joint(cell: Cell) -> Any:
-    def one(count: int) -> CircularPCA:
-        options: dict[str, Any] = {"prior": "mixture", "n_prior_components": count}
-        return _on_tree(cell, **options) if cell.motion == "robot" else _circular(cell, **options)
-
-    if not cell.full:
-        return one(4)
-    # Four angles have several modes a component, which takes long.
-    return MostLikely([one(count) for count in ((3, 8) if cell.motion == "robot" else (3, 8, 20))])
 
 
 def baselines(full: bool) -> list[Model]:
@@ -101,17 +68,21 @@ def baselines(full: bool) -> list[Model]:
 
 
 def circular(full: bool, motion: str) -> list[Model]:
-    """Circular PCA with three angles; with a known tree, and with a joint prior, the robot has four."""
+    """Circular PCA with three angles; with a tree the robot has four, and variational Bayes may have as many."""
+    narrow = {} if full else {"n_prior_components": 100}
     mean_field = Model("cPCA, mean field", lambda cell: _circular(cell, inference="mean_field"), ours=True)
+    bayes = Model("cPCA-VB", lambda cell: _circular(cell, 4, method="vb"), ours=True)
     found = Model("cPCA, tree found", lambda cell: _on_tree(cell, structure="tree"), ours=True)
-    joint = Model("cPCA, joint", _joint, ours=True)
+    joint = Model("cPCA, joint", lambda cell: _on_tree(cell, prior="kernel", **narrow), ours=True)
+    auto = Model("cPCA, all found", lambda cell: _on_tree(cell, structure="tree", prior="auto"), ours=True)
     return [
         *([mean_field] if full else []),
         Model(POINT, _circular, ours=True),
-        *([found] if full else []),
+        *([bayes, found] if full else []),
         Model(TREE, _on_tree, ours=True),
         Model("cPCA, tree, flat", lambda cell: _on_tree(cell, prior="uniform"), ours=True),
         *([joint] if full or motion != "robot" else []),
+        *([auto] if full else []),
     ]
 
 
