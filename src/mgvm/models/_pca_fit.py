@@ -8,6 +8,8 @@ import warnings
 from collections.abc import Callable
 from typing import NamedTuple
 
+import numpy as np
+
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.models import _pca_prior
 from mgvm.models._pca_maximisation import Structure, residual
@@ -16,7 +18,7 @@ from mgvm.models._pca_rows import Rows
 from mgvm.models._pca_statistics import Statistics
 
 _PATIENCE = 2.0
-_LEAST_NOISE = 1e-9  # of the mean square of the data
+_LEAST_NOISE = 1e-9  # of the variance of the data
 
 
 class Fit(NamedTuple):
@@ -54,7 +56,9 @@ def maximised(sums: Statistics, structure: Structure, parameters: Parameters, *,
     """The M-step."""
     weights = structure.solve(sums)
     seen = float(sums.counts.sum())
-    least = _LEAST_NOISE * float(sums.squares.sum()) / seen
+    # About the mean, for data may be far from the origin; cross[:, -1] is the sum of a column.
+    varied = sums.squares - sums.cross[:, -1] ** 2 / np.maximum(sums.counts, 1.0)
+    least = _LEAST_NOISE * max(float(varied.sum()), 1e-7 * float(sums.squares.sum())) / seen
     noise = max(residual(sums, weights) / seen, least)
     prior = _pca_prior.fitted(sums.shares, sums.sums, parameters.prior) if learn_prior else parameters.prior
     return Parameters(weights, noise, prior)
