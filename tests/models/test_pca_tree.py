@@ -249,3 +249,21 @@ def test_the_m_step_keeps_a_background():
     new = priors.fitted(np.array([10.0, 30.0, 60.0]), np.array([[5.0], [10.0j], [3.0]]), prior)
     assert np.allclose(priors.weights_of(new), [0.2, 0.6, 0.2])
     assert np.all(new.resultants[-1] == 0.0)
+
+
+def test_a_background_adapts_to_the_rows_at_hand():
+    rng = np.random.default_rng(18)
+    _, Y = arm(rng, rows=400, noise=2.0, width=0.6)
+    clean, other = arm(rng, rows=300, noise=2.0, width=0.6)
+    turn = np.kron(np.eye(3), [[0.0, 1.0], [-1.0, 0.0]])
+    model = CircularPCA(3, structure="tree", prior="mixture", n_prior_components=4, tol=1e-3, random_state=0).fit(Y)
+    like, unlike = model.adapted(other), model.adapted(other @ turn)
+    assert like.prior_weights_[-1] < 0.02
+    assert unlike.prior_weights_[-1] > 0.9
+    assert np.isclose(model.prior_weights_[-1], model.background)
+    for new, rows, truth in ((like, other, clean), (unlike, other @ turn, clean @ turn)):
+        assert new.score(rows) > model.score(rows)
+        assert np.abs(new.denoise(rows) - truth).mean() < 0.9 * np.abs(rows - truth).mean()
+    assert abs(model.adapted(other[:1]).prior_weights_[-1] - model.background) < 0.05
+    with pytest.raises(ValueError, match="needs a background"):
+        CircularPCA(3, structure="tree").fit(Y).adapted(Y)
