@@ -15,6 +15,7 @@ from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.models import _pca_fit, _pca_prior, _pca_start
 from mgvm.models._circular_regressor import generator_of
+from mgvm.models._pca_background import WithBackground
 from mgvm.models._pca_choice import chosen_prior
 from mgvm.models._pca_expectation import likelihood
 from mgvm.models._pca_fit import Fit
@@ -32,7 +33,7 @@ _FIRST = 20_000  # rows that starts are made and compared with
 _SHORT = 20  # EM iterations of a start before the best is continued
 
 
-class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """y = c + A cos φ + B sin φ + ε, ε ~ N(0, σ²), with D latent angles φ; the posterior of φ is an mGvM.
 
     Parameters
@@ -43,9 +44,9 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Maximum likelihood, or variational Bayes: laws of W = [A B c] and of the noise, and as many angles as the data
         support. The latter begins with the point estimate of as many angles as the columns can tell apart, and small
         columns for the rest.
-    structure : None, "tree", KinematicTree or bool array (M, D)
+    structure : None, "tree", "auto", KinematicTree or bool array (M, D)
         Which A and B may be: any; rigid links between markers (x₁, y₁, x₂, y₂, …) in the plane, found from the data or
-        given; or zero where a mask is False.
+        given; or zero where a mask is False. "auto" takes a tree if there are angles enough and its links look rigid.
     prior : {"von_mises", "uniform", "mixture", "kernel", "auto"}
         Of the angles: independent von Mises laws; nothing; a joint law learnt with the rest, a mixture of products of
         von Mises laws, or many narrow ones of one width, beginning at the angles of rows; or that of "uniform",
@@ -155,7 +156,7 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             self.prior_ = chosen_prior(self, Y)
         self._engine = engine_of(self.inference, size, rng)
         structure, start = structure_of(self.structure, Y, size, offset=bool(self.fit_offset))
-        warn_of(source.facts, size, structured=self.structure is not None)
+        warn_of(source.facts, size, structured=start is not None or not isinstance(self.structure, str | None))
         count = check.integer(self.n_init, "n_init", minimum=1)
         starts = [start] if start is not None else _pca_start.candidates(Y, size, count, rng)
         found = self._best(source, Y, [_pca_start.started(weights, Y) for weights in starts], structure)
