@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 _INK, _GREY = "#1A1A1A", "#9AA0A6"
-_LOWEST = -7.0  # of the axis; what is below leaves the panel
+_LOWEST = -8.0  # of the axis; what is below leaves the panel
 _WARM = ("#F2A65A", "#D1495B", "#E4572E", "#8C1C13", "#B5179E", "#F0386B", "#5F0F40")
 _COOL = ("#A7C7E7", "#5B8DB8", "#2A6F97", "#89B0AE", "#3A7D44", "#90BE6D", "#577590", "#6C757D")
 _MARKS = "osD^vPX*"
@@ -33,7 +33,7 @@ def draw(result: Table2, dpi: float = 110) -> Figure:
     inches = 3.9 * down + 2.4
     panels = figure.subplots(down, across, sharey=True, squeeze=False).ravel()
     figure.subplots_adjust(
-        left=0.7 / (3.5 * across + 1.0),
+        left=0.85 / (3.5 * across + 1.0),
         right=0.985,
         top=1.0 - 1.05 / inches,
         bottom=1.75 / inches,
@@ -44,6 +44,7 @@ def draw(result: Table2, dpi: float = 110) -> Figure:
     looks = _looks(names, {model.name for task in chosen for model in task.models if model.ours})
     for ax, task in zip(panels, chosen, strict=False):
         _draw_task(ax, task, result, looks)
+    panels[0].set_ylim(bottom=max(panels[0].get_ylim()[0], _LOWEST))
     for ax in panels[len(chosen) :]:
         ax.set_visible(False)
     for ax in panels[::across]:
@@ -82,8 +83,6 @@ def _draw_task(ax: Axes, task: Task, result: Table2, looks: dict[str, dict[str, 
     ticks = [f"{noise:g}\n({scores[RAW].snr:.1f})" for noise, scores in found.items()]
     ax.set_xticks(range(len(found)), ticks, fontsize=10)
     ax.set_xlim(-0.5, len(found) - 0.5)
-    bottom, top = ax.get_ylim()
-    ax.set_ylim(max(bottom, _LOWEST), max(top, ax.get_ylim()[1]))
     ax.set_title(task.name.replace(", ", "\n", 1), fontsize=11.5)
     ax.set_xlabel("noise, pixels (measure of noisy rows)", fontsize=10)
     ax.grid(axis="y", color="#E6E8EA", linewidth=0.8)

@@ -69,11 +69,10 @@ def baselines(full: bool) -> list[Model]:
 
 def circular(full: bool, motion: str) -> list[Model]:
     """Circular PCA with three angles; with a tree the robot has four, and variational Bayes may have as many."""
-    narrow = {} if full else {"n_prior_components": 100}
     mean_field = Model("cPCA, mean field", lambda cell: _circular(cell, inference="mean_field"), ours=True)
     bayes = Model("cPCA-VB", lambda cell: _circular(cell, 4, method="vb"), ours=True)
     found = Model("cPCA, tree found", lambda cell: _on_tree(cell, structure="tree"), ours=True)
-    joint = Model("cPCA, joint", lambda cell: _on_tree(cell, prior="kernel", **narrow), ours=True)
+    joint = Model("cPCA, joint", lambda cell: _on_tree(cell, prior="kernel"), ours=True)
     auto = Model("cPCA, all found", lambda cell: _on_tree(cell, structure="tree", prior="auto"), ours=True)
     return [
         *([mean_field] if full else []),
