@@ -43,7 +43,9 @@ class KinematicTree:
         by all markers beyond it, and its offset along the axis is part of c.
     fixed : {"common", "own", "origin"}
         Whether the roots turn about one point, each about its own, or about the origin. Short arcs say little of where
-        their centre is: a common one is known far better. In space, the offset c is free unless this is "origin".
+        their centre is: a common one is known far better. Under ``prior="uniform"``, which wants angles all around, a
+        fixed point that is learnt is drawn to short arcs: give markers relative to it, and "origin". In space, the
+        offset c is free unless this is "origin".
 
     Examples
     --------
