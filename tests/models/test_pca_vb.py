@@ -4,38 +4,19 @@ import warnings
 
 import numpy as np
 import pytest
+from naive.torus_engine import OnGrid
 from scipy import stats
 
 from mgvm import CircularPCA
 from mgvm.models import KinematicTree, _pca_prior
 from mgvm.models._pca_expectation import likelihood
-from mgvm.models._pca_laws import Found
+from mgvm.models._pca_laws import Quadrature
 from mgvm.models._pca_parameters import Parameters
 from mgvm.models._pca_rows import InMemory
 from mgvm.models._pca_vb import Belief, Scale, begin, determined, free_energy, precisions, updated, without
 from mgvm.models._pca_vb_fit import Search, settled, variances, with_faint_angles
 
-NODES = 48
-
-
-def grid(size):
-    nodes = 2.0 * np.pi / NODES * np.arange(NODES) - np.pi
-    return np.stack([mesh.ravel() for mesh in np.meshgrid(*[nodes] * size)], axis=1)
-
-
-def on_a_grid(law, start):
-    """An engine without error, for laws of one or two angles that are not narrow."""
-    size = law.linear.shape[1] // 2
-    angles = grid(size)
-    v = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-    logs = law.linear @ v.T - 0.5 * np.einsum("qi,ij,qj->q", v, law.coupling, v)
-    top = logs.max(axis=1, keepdims=True)
-    share = np.exp(logs - top)
-    total = share.sum(axis=1, keepdims=True)
-    lower = np.tril_indices(2 * size)
-    value = (top + np.log(total))[:, 0] + size * np.log(2.0 * np.pi / NODES)
-    share /= total
-    return Found(value, angles[np.argmax(share, axis=1)], share @ v, share @ (v[:, lower[0]] * v[:, lower[1]]))
+ENGINE = OnGrid()  # without error, for laws that are not narrow
 
 
 def rows(count=150, size=1, columns=3, noise=0.4, seed=0, missing=0.0):
@@ -66,7 +47,7 @@ def test_no_update_lowers_the_free_energy(size, masked, missing):
         mask[0, [0, size]] = False
         mask[:, -1] = False
     scale = scale_of(Y, W, mask)
-    belief, data, values = begin(started(Y, W * mask), scale), InMemory(Y, on_a_grid), []
+    belief, data, values = begin(started(Y, W * mask), scale), InMemory(Y, ENGINE), []
     for _ in range(40):
         sums = data.sums(belief.parameters)
         values.append(free_energy(belief, sums, scale))
@@ -80,7 +61,7 @@ def test_free_energy_is_just_below_what_it_bounds():
     """F <= E over q(W, τ) of log p(Y, W, τ)/q(W, τ), and the gap, from rows that see W's errors, is of some nats."""
     Y, W = rows()
     scale = scale_of(Y, W)
-    search = Search(lambda size: InMemory(Y, on_a_grid), tol=1e-7)
+    search = Search(lambda size: InMemory(Y, ENGINE), tol=1e-7)
     state = settled(begin(started(Y, W), scale), scale, search, 500)
     belief, parameters = state.belief, state.belief.parameters
     rng = np.random.default_rng(0)
@@ -99,7 +80,7 @@ def test_free_energy_is_just_below_what_it_bounds():
             value += stats.norm(0.0, deviations).logpdf(drawn[m]).sum() - row.logpdf(drawn[m])
         base, law = likelihood(Y, Parameters(drawn, 1.0 / tau, parameters.prior), np.arange(Y.shape[1]))
         law = law._replace(linear=law.linear + parameters.prior.linear[0])
-        draws.append(value + (base + on_a_grid(law, Y).log_normalizer + parameters.prior.log_weights[0]).sum())
+        draws.append(value + (base + ENGINE(law, Y).log_normalizer + parameters.prior.log_weights[0]).sum())
     error = np.std(draws) / len(draws) ** 0.5
     gap = np.mean(draws) - state.value * len(Y)
     assert -3.0 * error < gap < 5.0
@@ -110,7 +91,7 @@ def test_free_energy_is_just_below_what_it_bounds():
 def test_free_energy_is_highest_where_the_updates_settle(missing):
     Y, W = rows(missing=missing)
     scale = scale_of(Y, W)
-    search = Search(lambda size: InMemory(Y, on_a_grid), tol=1e-13)
+    search = Search(lambda size: InMemory(Y, ENGINE), tol=1e-13)
     state = settled(begin(started(Y, W), scale), scale, search, 2000)
     best, data = state.belief, search.rows_of(1)
 
@@ -142,7 +123,7 @@ def test_rows_with_other_entries_missing_have_their_own_covariance():
     Y[20:, 0] = np.nan
     Y = Y[~np.isnan(Y).all(axis=1)]
     scale = scale_of(Y, W)
-    search = Search(lambda size: InMemory(Y, on_a_grid))
+    search = Search(lambda size: InMemory(Y, ENGINE))
     spread = settled(begin(started(Y, W), scale), scale, search, 30).belief.parameters.spread
     assert np.trace(spread[0]) > 2.0 * np.trace(spread[1])
 
@@ -155,7 +136,7 @@ def test_without_an_angle_that_does_nothing_all_is_as_before():
     weights[:, [1, 3]] = 0.0
     spread[:, [1, 3]] = spread[:, :, [1, 3]] = 0.0
     belief = belief._replace(parameters=belief.parameters._replace(weights=weights, spread=spread))
-    data = InMemory(Y, on_a_grid)
+    data = InMemory(Y, ENGINE)
     sums = data.sums(belief.parameters)
     fewer, narrow = without(belief, np.array([0]), sums, scale)
     assert narrow.mask.shape == (5, 3)
@@ -169,7 +150,7 @@ def test_what_a_steady_angle_adds_becomes_part_of_the_offset():
     start = started(Y, W)._replace(prior=_pca_prior.von_mises(np.ones(1), eta))
     scale = scale_of(Y, W)
     belief = begin(start, scale)
-    sums = InMemory(Y, on_a_grid).sums(belief.parameters)
+    sums = InMemory(Y, ENGINE).sums(belief.parameters)
     fewer, _ = without(belief, np.array([0]), sums, scale)
     added = start.weights[:, 1] * np.cos(0.7) + start.weights[:, 3] * np.sin(0.7)
     np.testing.assert_allclose(fewer.parameters.weights[:, -1], start.weights[:, -1] + added, atol=0.15)
@@ -228,8 +209,6 @@ def test_variances_add_up_to_what_is_explained(arms):
     _, Y = arms
     start = CircularPCA(2, prior="uniform", random_state=0, tol=1e-4).fit(Y)._parameters
     scale = scale_of(Y, start.weights)
-    from mgvm.models._pca_laws import Quadrature
-
     search = Search(lambda size: InMemory(Y, Quadrature()), learn_prior=False, tol=1e-5)
     state = settled(begin(start, scale), scale, search, 50)
     explained = Y.var(axis=0).sum() - Y.shape[1] * state.belief.parameters.noise_variance
@@ -258,7 +237,7 @@ def test_interruption_keeps_what_was_learnt(arms, monkeypatch):
         if done == 5:
             raise KeyboardInterrupt
 
-    search = Search(lambda size: InMemory(Y, on_a_grid), report=stop)
+    search = Search(lambda size: InMemory(Y, ENGINE), report=stop)
     with pytest.warns(UserWarning, match="interrupted after 5 iterations"):
         state = settled(begin(started(Y, W), scale), scale, search, 50)
     assert not state.converged

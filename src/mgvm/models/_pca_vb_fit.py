@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from mgvm.models._pca_vb import Belief, Scale, begin, determined, free_energy, u
 
 _USED = 0.02  # of an angle's entries in W that the data determine; below, it is dropped
 _TRIAL = 40  # iterations without an angle before the two are compared
-_ERROR = 0.02  # nats a row: what an angle must gain to be kept; three nodes are not exact where a row says little of it
+_ERROR = 0.005  # nats a row: what an angle must gain to be kept; the E-step is not exact where a row says little of it
 _FAINT = 0.3  # standard deviations of the noise: size of the entries of columns that are added
 
 
@@ -36,7 +36,7 @@ class Search:
 
 @dataclass(frozen=True)
 class State:
-    """A belief, its free energy, the E-step there, and the free energies of a row on the way, restarted on a drop."""
+    """A belief, the E-step there, and the free energies of a row since the last angle was dropped."""
 
     belief: Belief
     scale: Scale
@@ -82,11 +82,11 @@ def settled(belief: Belief, scale: Scale, search: Search, most: int) -> State:
             keep = np.flatnonzero(determined(belief, scale) > _USED)
             if 0 < keep.size < belief.parameters.size:
                 belief, scale = without(belief, keep, sums, scale)
-                rows = search.rows_of(keep.size)
+                rows, history = search.rows_of(keep.size), []
             sums = rows.sums(belief.parameters)
             history.append(free_energy(belief, sums, scale) / sums.rows)
             search.report(step + 1, history[-1])
-            converged = abs(history[-1] - history[-2]) < search.tol
+            converged = len(history) > 1 and abs(history[-1] - history[-2]) < search.tol
             if converged:
                 break
     except KeyboardInterrupt:
@@ -113,7 +113,8 @@ def variational_fit(Y: FloatArray, start: Parameters, structure: Structure, sear
         if less.value <= best.value - _ERROR:
             break
         rest = settled(less.belief, less.scale, search, search.max_iter)
-        best = State(rest.belief, rest.scale, rest.sums, best.history + less.history + rest.history, rest.converged)
+        same = less.belief.parameters.size == rest.belief.parameters.size
+        best = replace(rest, history=less.history + rest.history[1:] if same else rest.history)
     return best
 
 
