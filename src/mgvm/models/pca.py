@@ -87,7 +87,8 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
     prior_weights_ : ndarray (K,)
         Of its components.
     free_energy_ : ndarray
-        Log-likelihood of a row before every M-step, or its bound where the E-step has one or the method is "vb".
+        Log-likelihood of a row before every M-step, or its bound where the E-step has one or the method is "vb",
+        which begins anew when an angle is dropped.
     n_iter_, converged_ : int, bool
         Iterations of EM and whether it settled.
     prior_ : str
@@ -143,7 +144,7 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
-        """Learn A, B, c, σ² and the prior from rows X (n, M); missing entries are NaN."""
+        """Learn A, B, c, σ² and the prior from rows X (n, M), NaN where missing, mapped files and Dask in chunks."""
         rng = generator_of(self.random_state)
         source = source_of(self, X)
         Y = source.subset(_FIRST, rng)
