@@ -46,7 +46,7 @@ def test_threads_find_what_memory_finds(chunks, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    "options", [{"prior": "mixture", "n_prior_components": 2}, {"inference": "von_mises", "max_iter": 6}]
+    "options", [{"prior": "mixture", "n_prior_components": 2}, {"inference": "mean_field", "max_iter": 4}]
 )
 @pytest.mark.filterwarnings("ignore:EM did not settle")
 def test_other_priors_and_engines(options, monkeypatch):
