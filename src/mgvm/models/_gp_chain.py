@@ -87,7 +87,7 @@ class ChainModel:
     groups: Groups
     noise: Noise
 
-    def gaps(self, length: float) -> tuple[FloatArray, FloatArray]:
+    def gaps(self, length: float) -> tuple[FloatArray, np.ndarray]:
         """Gaps between neighbours (N - 1,), and which of them were widened: none where that would stretch the line."""
         gaps = np.diff(self.times)
         wider = np.maximum(gaps, _CLOSEST * length)
