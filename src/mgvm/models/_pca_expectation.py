@@ -17,6 +17,8 @@ from mgvm.models._pca_narrow import Narrow, is_narrow, narrow
 from mgvm.models._pca_parameters import Parameters
 from mgvm.models._pca_prior import of_components
 
+_BLOCK = 4_000_000  # rows times components at once
+
 
 class Moments(NamedTuple):
     """Of every row, its posterior a mixture of K laws."""
@@ -42,8 +44,9 @@ def expectation(Y: FloatArray, parameters: Parameters, engine: Engine, start: Fl
         np.zeros((parts, size), dtype=complex),
     )
     for rows, seen in patterns(Y):
-        base, law = likelihood(Y[rows][:, seen], parameters, seen)
-        _mix(out, rows, base, law, parameters, engine, start[rows])
+        for block in np.array_split(rows, 1 + rows.size * parts // _BLOCK):
+            base, law = likelihood(Y[block][:, seen], parameters, seen)
+            _mix(out, block, base, law, parameters, engine, start[block])
     return out
 
 
