@@ -386,7 +386,8 @@ def test_the_radius_by_folds():
             CircularGPRegressor(KERNEL, radius="cv", **options).fit(few, y[: len(few)], groups=blocks)
 
 
-def test_an_interrupted_choice_of_the_radius_keeps_the_soft_circle(monkeypatch):
+def interrupted_at_the_fifth(monkeypatch):
+    """Let the fifth evaluation of a search be interrupted; the calls made so far."""
     honest, calls = Tuning.solve, []
 
     def impatient(self, vector, tolerance):
@@ -396,21 +397,18 @@ def test_an_interrupted_choice_of_the_radius_keeps_the_soft_circle(monkeypatch):
         return honest(self, vector, tolerance)
 
     monkeypatch.setattr(Tuning, "solve", impatient)
+    return calls
+
+
+def test_an_interrupted_choice_of_the_radius_keeps_the_soft_circle(monkeypatch):
+    interrupted_at_the_fifth(monkeypatch)
     with pytest.warns(ConvergenceWarning, match="choice of the radius was interrupted"):
         model = CircularGPRegressor(KERNEL, radius="cv", n_starts=1, average=False).fit(*data(20))
     assert model.radius_scale_ == 1.0
 
 
 def test_an_interrupted_search_keeps_the_best_so_far(monkeypatch):
-    honest, calls = Tuning.solve, []
-
-    def impatient(self, vector, tolerance):
-        calls.append(tolerance)
-        if len(calls) == 5:
-            raise KeyboardInterrupt
-        return honest(self, vector, tolerance)
-
-    monkeypatch.setattr(Tuning, "solve", impatient)
+    calls = interrupted_at_the_fifth(monkeypatch)
     X, y = data(20)
     with pytest.warns(ConvergenceWarning, match="interrupted; the best found so far"):
         model = CircularGPRegressor(KERNEL, average=True).fit(X, y)

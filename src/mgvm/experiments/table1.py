@@ -6,27 +6,24 @@ rows that are no independent evidence (a port, a day), or over random splits.
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
 from sklearn.base import clone
 
 from mgvm._validation import FloatArray
+from mgvm.experiments._contest import Ranked, tried
 from mgvm.experiments._experiment import Report, silent
 from mgvm.experiments._table1_models import Model
 from mgvm.experiments._table1_scores import row_scores
 from mgvm.experiments._table1_tasks import TIDES, TOY, Split, Task, tasks
-from mgvm.inference.result import ConvergenceWarning
-
-SIGNIFICANT = 2.0  # standard errors
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Ranked):
     """How one model did on one task.
 
     Attributes
@@ -59,16 +56,6 @@ class Score:
     cover90: float
     cpu_seconds: float
     settled: bool
-
-    @property
-    def best(self) -> bool:
-        """No model of the task has a higher log density."""
-        return self.behind == 0.0
-
-    @property
-    def worse(self) -> bool:
-        """Behind the best by more than two standard errors."""
-        return self.behind > SIGNIFICANT * self.error
 
 
 @dataclass(frozen=True)
@@ -122,24 +109,17 @@ def split_error(difference: FloatArray, tested: float, trained: float) -> float:
 
 
 def _run(model: Model, splits: Sequence[Split]) -> _Rows:
-    begin = time.process_time()
-    rows, means = [], []
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        for split in splits:
-            fitted = clone(model.estimator).fit(split.X, split.y, sample_weight=split.weight)
-            if any("interrupted" in str(one.message) for one in caught):
-                # A search that is interrupted keeps its best; whoever pressed the key meant the table.
-                raise KeyboardInterrupt
-            found = predicted_scores(fitted, split, model.joint)
-            rows.append(found[0])
-            means.append(found[1:] @ split.weight_test / split.weight_test.sum())
-    seconds = time.process_time() - begin
-    unsettled = [one for one in caught if issubclass(one.category, ConvergenceWarning)]
-    for other in caught:
-        if other not in unsettled:
-            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-    return _Rows(rows, np.mean(means, axis=0), seconds, not unsettled, fitted)
+    def trial(split: Split) -> tuple[Any, FloatArray]:
+        fitted = clone(model.estimator).fit(split.X, split.y, sample_weight=split.weight)
+        return fitted, predicted_scores(fitted, split, model.joint)
+
+    runs = [tried(partial(trial, split)) for split in splits]
+    scores = [run.found[1] for run in runs]
+    means = [
+        score[1:] @ split.weight_test / split.weight_test.sum() for score, split in zip(scores, splits, strict=True)
+    ]
+    seconds, settled = sum(run.cpu_seconds for run in runs), all(run.settled for run in runs)
+    return _Rows([score[0] for score in scores], np.mean(means, axis=0), seconds, settled, runs[-1].found[0])
 
 
 def _summary(task: Task, splits: Sequence[Split], runs: dict[str, _Rows]) -> list[Score]:

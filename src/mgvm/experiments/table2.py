@@ -6,25 +6,22 @@ as they were. Numbers are over seeds: of the split, the noise and the model.
 
 from __future__ import annotations
 
-import time
-import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from mgvm._validation import FloatArray
+from mgvm.experiments._contest import Ranked, tried
 from mgvm.experiments._experiment import Report, silent
 from mgvm.experiments._table2_models import Cell, Model
 from mgvm.experiments._table2_tasks import Rows, Task, tasks
-from mgvm.inference.result import ConvergenceWarning
 
-SIGNIFICANT = 2.0  # standard errors
 _SEEDS, _QUICK_SEEDS = 5, 2
 
 
 @dataclass(frozen=True)
-class Score:
+class Score(Ranked):
     """How one model did on one motion at one noise.
 
     Attributes
@@ -62,16 +59,6 @@ class Score:
     error: float
     cpu_seconds: float
     settled: bool
-
-    @property
-    def best(self) -> bool:
-        """No model has a higher mean."""
-        return self.behind == 0.0
-
-    @property
-    def worse(self) -> bool:
-        """Behind the best by more than two standard errors."""
-        return self.behind > SIGNIFICANT * self.error
 
 
 @dataclass(frozen=True)
@@ -124,16 +111,8 @@ def _lengths(rows: FloatArray) -> FloatArray:
 
 def run(model: Model, rows: Rows, cell: Cell) -> Run:
     """Fit one model and let it denoise."""
-    begin = time.process_time()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always", ConvergenceWarning)
-        found = model.make(cell).fit(rows.train).denoise(rows.test)
-    seconds = time.process_time() - begin
-    unsettled = [one for one in caught if issubclass(one.category, ConvergenceWarning)]
-    for other in caught:
-        if other not in unsettled:
-            warnings.warn_explicit(other.message, other.category, other.filename, other.lineno)
-    return Run(paper_snr(rows.clean, found), decibel(rows.clean, found), seconds, not unsettled)
+    found, seconds, settled = tried(lambda: model.make(cell).fit(rows.train).denoise(rows.test))
+    return Run(paper_snr(rows.clean, found), decibel(rows.clean, found), seconds, settled)
 
 
 def standard_error(values: FloatArray) -> float:
