@@ -18,7 +18,7 @@ SPREAD = -n auto --dist worksteal
 # state of the numerics.
 export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numerics/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: help demo test test-nojit lint format bench clean
+.PHONY: help demo test test-nojit lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -27,6 +27,7 @@ help:
 	@echo "make test-nojit  run the tests of the numerics with the compiler off"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make format      let ruff tidy the code"
+	@echo "make docs        build the guide and the reference: docs/_build/html/index.html"
 	@echo "make bench       run the benchmarks, ours beside the peers'"
 	@echo "make clean       remove the environment, caches and what the commands wrote"
 
@@ -49,6 +50,10 @@ format: $(VENV)/.dev-ready
 	$(BIN)/ruff check --fix
 	$(BIN)/ruff format
 
+docs: $(VENV)/.docs-ready
+	$(BIN)/sphinx-build -q -W --keep-going -b html docs docs/_build/html
+	@echo "wrote docs/_build/html/index.html"
+
 bench: $(VENV)/.bench-ready
 	@set -e; found=; for file in benchmarks/bench_*.py; do \
 		[ -e "$$file" ] || continue; found=yes; echo "== $$file"; $(BIN)/python "$$file"; done; \
@@ -56,6 +61,7 @@ bench: $(VENV)/.bench-ready
 
 clean:
 	rm -rf .venv mgvm-demo mgvm-reproduce build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf docs/_build docs/api/generated docs/auto_gallery
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python:
@@ -76,6 +82,11 @@ $(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
 $(VENV)/.dev-ready: pyproject.toml $(VENV)/.demo-ready
 	@echo "Installing what the tests and linters need into $(VENV) (once)"
 	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(VENV)/.docs-ready: pyproject.toml $(VENV)/.demo-ready
+	@echo "Installing what the guide is built with into $(VENV) (once)"
+	@$(PIP) --editable ".[docs]"
 	@touch $@
 
 $(VENV)/.bench-ready: pyproject.toml $(VENV)/.dev-ready
