@@ -8,10 +8,11 @@ from sklearn.base import BaseEstimator
 
 from mgvm import GvM, VonMises, scores
 from mgvm.datasets import load_wind_germany
-from mgvm.experiments import _table1_figures, _table1_mixture, _table1_scores, _table1_text, table1
+from mgvm.experiments import _table1_figures, _table1_mixture, _table1_text, table1
 from mgvm.experiments._table1_models import Model, baselines, circular, engines, stacked
 from mgvm.experiments._table1_tasks import Split, Task, tasks, weekly_kernel
 from mgvm.inference.result import ConvergenceWarning
+from mgvm.jobs import _grid_scores
 from mgvm.models import GvMRegressor, NeighborsCircularRegressor
 
 # The first rows that np.random.seed(18); np.random.choice(260, size=52, replace=False) draws.
@@ -54,7 +55,7 @@ def everything():
 @pytest.mark.parametrize("few", [0, 100])
 @pytest.mark.parametrize("kappa", [0.0, 2.0, 300.0])
 def test_scores_of_rows_are_those_of_the_package(monkeypatch, few, kappa):
-    monkeypatch.setattr(_table1_scores, "_FEW", few)
+    monkeypatch.setattr(_grid_scores, "_FEW", few)
     rng = np.random.default_rng(0)
     x = rng.integers(0, 5, 60).astype(float)
     y = rng.vonmises(x, kappa)
@@ -75,7 +76,7 @@ def test_scores_of_rows_are_those_of_the_package(monkeypatch, few, kappa):
 def test_scores_of_a_law_with_two_modes():
     law = GvM([[0.3 + 0.1j, 4.0 + 1.0j]])
     y = np.linspace(-3.0, 3.0, 40)
-    found = _table1_scores.row_scores(law, np.zeros(40, dtype=int), y)
+    found = _grid_scores.row_scores(law, np.zeros(40, dtype=int), y)
     np.testing.assert_allclose(found[0], law[0].logpdf(y), atol=1e-12)
     np.testing.assert_allclose(found[1], scores.crps(law[0], y), atol=1e-4)
     np.testing.assert_array_equal(found[3], scores.coverage(law[0], y, 0.5, reduce=False))

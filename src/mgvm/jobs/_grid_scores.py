@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -13,8 +14,8 @@ _NODES = 2048
 _FEW = 60  # laws that are asked for the densities of their observations one by one
 
 
-def row_scores(laws: Any, which: np.ndarray, y: FloatArray) -> FloatArray:
-    """Log density, CRPS, its cosine kind, and whether y is in the 50 % and the 90 % sets: shape (5, N).
+def row_scores(laws: Any, which: np.ndarray, y: FloatArray, masses: Sequence[float] = MASSES) -> FloatArray:
+    """Log density, CRPS, its cosine kind, and whether y is in the sets of the masses (50 % and 90 %): shape (5, N).
 
     Observation y[n] is scored by laws[which[n]]. The grid leaves errors of 1e-4 in the CRPS, and misjudges coverage
     within a step of the grid, 0.2 degrees.
@@ -26,7 +27,7 @@ def row_scores(laws: Any, which: np.ndarray, y: FloatArray) -> FloatArray:
     moment = (share @ np.exp(1j * angles))[which]
     cosine = 0.5 * np.abs(np.exp(1j * y) - moment) ** 2
     with np.errstate(divide="ignore"):
-        levels = np.log(_levels(share) * (_NODES / (2.0 * np.pi)))
+        levels = np.log(_levels(share, masses) * (_NODES / (2.0 * np.pi)))
     inside = log_density >= levels[:, which]
     return np.stack([log_density, _angular(share, which, y), cosine, *inside.astype(float)])
 
@@ -55,9 +56,9 @@ def _angular(share: FloatArray, which: np.ndarray, y: FloatArray) -> FloatArray:
     return np.asarray((1.0 - part) * lower + part * upper)
 
 
-def _levels(share: FloatArray) -> FloatArray:
+def _levels(share: FloatArray, masses: Sequence[float]) -> FloatArray:
     """Shares of the least probable node in the sets of the masses, shape (masses, M)."""
     falling = -np.sort(-share, axis=1)
     held = np.cumsum(falling, axis=1)
-    place = [np.minimum((held < mass).sum(axis=1), _NODES - 1) for mass in MASSES]
+    place = [np.minimum((held < mass).sum(axis=1), _NODES - 1) for mass in masses]
     return np.stack([np.take_along_axis(falling, at[:, None], axis=1)[:, 0] for at in place])

@@ -1,0 +1,145 @@
+"""Input columns of a regression, and how they become numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.tables.columns import find_columns, is_time, numbers
+from mgvm.tables.errors import TableError
+from mgvm.tables.times import TIMES, elapsed, hours_of_day
+from mgvm.tables.units import Unit
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_UNEVEN = 10.0  # ratio of spreads beyond which columns are scaled: one length scale could not serve both
+
+
+@dataclass(frozen=True)
+class InputColumn:
+    """A column and what it is: "number", "angle" (in `unit`), or time stamps as "hours", "days", "time-of-day"."""
+
+    name: str
+    kind: str = "number"
+    unit: str = "degrees"
+    origin: str | None = None
+
+    @property
+    def circular(self) -> bool:
+        """Whether its two ends meet, so that it goes in as cosine and sine."""
+        return self.kind in ("angle", "time-of-day")
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Names of the numbers that it becomes."""
+        return (f"cos {self.name}", f"sin {self.name}") if self.circular else (self.name,)
+
+    @property
+    def meaning(self) -> str:
+        """Its unit in words."""
+        if self.kind in ("hours", "days"):
+            return f"{self.kind} since {str(self.origin).replace('T00:00:00', '')}"
+        return {"number": "", "angle": self.unit, "time-of-day": "hours of the day"}[self.kind]
+
+    def raw(self, frame: pd.DataFrame) -> FloatArray:
+        """One number a row, in the unit of the column."""
+        if self.kind in ("hours", "days"):
+            return elapsed(frame, self.name, self.kind, self.origin)[0]
+        return hours_of_day(frame, self.name) if self.kind == "time-of-day" else numbers(frame, self.name)
+
+    def read(self, frame: pd.DataFrame) -> FloatArray:
+        """Numbers (m, 1), or cosines and sines (m, 2); NaN where missing."""
+        values = self.raw(frame)
+        if not self.circular:
+            return values[:, None]
+        radians = Unit("hours" if self.kind == "time-of-day" else self.unit).to_radians(values)
+        return np.column_stack([np.cos(radians), np.sin(radians)])
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The input columns in order, with what is taken off and divided by before a model sees their numbers."""
+
+    columns: tuple[InputColumn, ...]
+    center: tuple[float, ...] = ()
+    spread: tuple[float, ...] = ()
+
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of the columns."""
+        return tuple(column.name for column in self.columns)
+
+    @property
+    def labels(self) -> tuple[str, ...]:
+        """Of the numbers that they become."""
+        return tuple(label for column in self.columns for label in column.labels)
+
+    def read(self, frame: pd.DataFrame) -> FloatArray:
+        """Numbers (m, p) of a table, NaN where missing."""
+        find_columns(frame, self.names)
+        return np.column_stack([column.read(frame) for column in self.columns])
+
+    def scaled(self, X: FloatArray) -> FloatArray:
+        """What the model sees of numbers (m, p)."""
+        return (X - np.array(self.center)) / np.array(self.spread) if self.spread else X
+
+    def scaled_to(self, X: FloatArray) -> Self:
+        """The same, scaled by the spread of X where columns differ so much that one length scale cannot serve."""
+        spread = X.std(axis=0)
+        varying = spread[spread > 0.0]
+        if varying.size < 2 or varying.max() <= _UNEVEN * varying.min():
+            return self
+        safe = np.where(spread > 0.0, spread, 1.0)
+        return replace(self, center=tuple(map(float, X.mean(axis=0))), spread=tuple(map(float, safe)))
+
+    def as_dict(self) -> dict[str, Any]:
+        """For a file."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Inputs:
+        """From a file."""
+        columns = tuple(InputColumn(**column) for column in stored["columns"])
+        return cls(columns, tuple(stored["center"]), tuple(stored["spread"]))
+
+
+def described(
+    frame: pd.DataFrame, names: Sequence[str], circular: Sequence[str], time_as: str | None, unit: str
+) -> Inputs:
+    """What the input columns of a table are; `circular` names angles, with ":unit" behind where it is not `unit`."""
+    if time_as is not None:
+        check.choice(time_as, "time_as", TIMES)
+    turning = dict(_name_and_unit(word, frame, unit) for word in circular)
+    asked = find_columns(frame, list(dict.fromkeys([*names, *turning])))
+    if not asked:
+        raise TableError("there is no input column; name at least one")
+    columns = []
+    for name in asked:
+        if is_time(frame[name]):
+            columns.append(_of_time(frame, name, time_as))
+        elif name in turning:
+            columns.append(InputColumn(name, "angle", check.choice(turning[name], "unit", Unit.names())))
+        else:
+            columns.append(InputColumn(name))
+    return Inputs(tuple(columns))
+
+
+def _name_and_unit(word: str, frame: pd.DataFrame, unit: str) -> tuple[str, str]:
+    name, colon, own = word.rpartition(":")
+    return (name, own) if colon and word not in frame.columns else (word, unit)
+
+
+def _of_time(frame: pd.DataFrame, name: str, time_as: str | None) -> InputColumn:
+    if time_as is None:
+        raise TableError(
+            f"column {name!r} holds time stamps; say whether they stand for hours, days or a time of day (on the "
+            "command line --time-as hours, days or time-of-day)"
+        )
+    origin = None if time_as == "time-of-day" else elapsed(frame, name, time_as)[1]
+    return InputColumn(name, time_as, origin=origin)

@@ -1,0 +1,153 @@
+"""Columns of a table: found by name, as numbers or as times."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mgvm._validation import FloatArray
+from mgvm.tables.errors import TableError
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+_SHOWN = 12
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+
+
+def find_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
+    """The names, once each is known to be a column of the table.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table.
+    names : iterable of str
+        Columns asked for.
+
+    Raises
+    ------
+    TableError
+        With what was probably meant, where a name is no column or is asked for twice.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mgvm.tables import find_columns
+    >>> find_columns(pd.DataFrame({"direction": [10.0], "lat": [50.0]}), ["direktion"])
+    Traceback (most recent call last):
+    ...
+    mgvm.tables.errors.TableError: there is no column 'direktion'; did you mean 'direction'? The columns are ...
+    """
+    asked = [str(name) for name in names]
+    known = [str(name) for name in frame.columns]
+    for name in asked:
+        if name not in known:
+            raise TableError(f"there is no column {name!r}{_meant(name, known)} The columns are {_listed(known)}")
+        if known.count(name) > 1:
+            raise TableError(f"there are {known.count(name)} columns called {name!r}; rename all but one")
+        if asked.count(name) > 1:
+            raise TableError(f"column {name!r} was asked for twice; name every column once")
+    return asked
+
+
+def _meant(name: str, known: list[str]) -> str:
+    plain = {column.strip().lower(): column for column in reversed(known)}
+    close = difflib.get_close_matches(name.strip().lower(), plain, n=2, cutoff=0.6)
+    found = [repr(plain[word]) for word in close]
+    return f"; did you mean {' or '.join(found)}?" if found else "."
+
+
+def _listed(known: list[str]) -> str:
+    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
+    return ", ".join(map(repr, known[:_SHOWN])) + more
+
+
+def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
+    """A column as floats, NaN where a value is missing.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table.
+    name : str
+        One of its columns.
+
+    Raises
+    ------
+    TableError
+        Where a cell is no number: the message has the first such cell and its row, counted from 1.
+
+    Examples
+    --------
+    >>> import pandas as pd
+    >>> from mgvm.tables import numbers
+    >>> numbers(pd.DataFrame({"x": ["1.5", None, " 2"]}), "x")
+    array([1.5, nan, 2. ])
+    >>> numbers(pd.DataFrame({"x": ["1.5", "calm"]}), "x")
+    Traceback (most recent call last):
+    ...
+    mgvm.tables.errors.TableError: column 'x' holds 'calm' in row 2, which is no number; ...
+    """
+    find_columns(frame, [name])
+    column = frame[name]
+    if is_time(column):
+        raise TableError(
+            f"column {name!r} holds time stamps ({_first_text(column)}), not numbers; make them hours, days or a time "
+            "of day (on the command line --time-as hours, days or time-of-day)"
+        )
+    if column.dtype.kind in "iufb":
+        values = column.to_numpy(dtype=float, na_value=np.nan)
+    else:
+        values = np.array([_number(cell, row, name) for row, cell in enumerate(column)], dtype=float)
+    bad = np.flatnonzero(np.isinf(values))
+    if bad.size:
+        raise TableError(
+            f"column {name!r} is infinite in row {bad[0] + 1}; leave the cell empty if the value is not known"
+        )
+    return values
+
+
+def _number(cell: Any, row: int, name: str) -> float:
+    if is_missing(cell):
+        return float("nan")
+    try:
+        return float(cell)
+    except (TypeError, ValueError):
+        pass
+    if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell):
+        cure = "it has a decimal comma: read the file with decimal=',' (on the command line --decimal ,)"
+    else:
+        cure = (
+            "repair it, leave the cell empty, or, if it marks a missing value, read the file with missing=[...] "
+            f"(on the command line --missing {cell!r})"
+        )
+    raise TableError(f"column {name!r} holds {cell!r} in row {row + 1}, which is no number; {cure}")
+
+
+def is_missing(cell: Any) -> bool:
+    """Whether a cell is None, NaN, NaT, pandas' NA or blank."""
+    if cell is None or (isinstance(cell, str) and not cell.strip()):
+        return True
+    return type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and np.isnan(cell))
+
+
+_STAMP = re.compile(r"\s*(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]+\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)\s*")
+
+
+def is_time(column: pd.Series) -> bool:
+    """Whether a column holds time stamps: by its type, or because its first value is written like one."""
+    if column.dtype.kind == "M" or str(column.dtype).startswith("datetime64"):
+        return True
+    if column.dtype.kind in "iufbc":
+        return False
+    first = next((cell for cell in column if not is_missing(cell)), None)
+    return hasattr(first, "hour") or (isinstance(first, str) and _STAMP.fullmatch(first) is not None)
+
+
+def _first_text(column: pd.Series) -> str:
+    return repr(str(next(cell for cell in column if not is_missing(cell))))

@@ -1,0 +1,127 @@
+"""Tables to files, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, BinaryIO
+
+from mgvm.tables.errors import RefusedError, TableError
+from mgvm.tables.reading import COMPRESSED, kind_of
+
+if TYPE_CHECKING:
+    import pandas as pd
+
+Writer = Callable[[BinaryIO], object]
+
+
+def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -> Path:
+    r"""Write a table as CSV (also compressed) or Parquet, by the ending of the name.
+
+    Parameters
+    ----------
+    frame : DataFrame
+        The table; its index is not written.
+    path : str or Path
+        Where to. The file is written beside its place and then moved there: no half file is ever seen.
+    force : bool, default False
+        Whether an existing file is replaced.
+
+    Returns
+    -------
+    Path
+        Where it is.
+
+    Examples
+    --------
+    >>> import pathlib, tempfile
+    >>> import pandas as pd
+    >>> from mgvm.tables import write_table
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     write_table(pd.DataFrame({"dir": [350.0]}), pathlib.Path(folder, "out.csv")).read_text()
+    'dir\n350.0\n'
+    """
+    path = Path(path)
+    writer = table_writer(frame, path)
+    refuse_existing([path], force=force)
+    write_files({path: writer})
+    return path
+
+
+def table_writer(frame: pd.DataFrame, path: Path) -> Writer:
+    """What writes a table into an open file in the format that a name asks for."""
+    if kind_of(path) == "parquet":
+        return lambda file: _parquet(frame, path, file)
+    last = path.suffix.lower()
+    packed = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}[last] if last in COMPRESSED else None
+    between = "\t" if ".tsv" in path.suffixes else ","
+    # Opening the packer on a handle leaves its name out of the archive, and a date would make every file differ.
+    how = {"method": packed, "mtime": 0} if packed == "gzip" else {"method": packed} if packed else None
+    if packed == "zip":
+        how = {"method": "zip", "archive_name": path.stem}
+    return lambda file: frame.to_csv(file, index=False, sep=between, compression=how)
+
+
+def _parquet(frame: pd.DataFrame, path: Path, file: BinaryIO) -> None:
+    try:
+        frame.to_parquet(file, index=False)
+    except ImportError:
+        raise TableError(
+            f"{path}: writing Parquet needs one more package, pip install pyarrow; or write a CSV"
+        ) from None
+
+
+def refuse_existing(paths: Iterable[Path], *, force: bool) -> None:
+    """An error where a file cannot or, without `force`, may not be written; to be asked before the work."""
+    for path in paths:
+        if path.is_dir():
+            raise RefusedError(f"{path} is a folder, a file was to be written there; choose another name")
+        for part in path.parents:
+            if part.exists() and not part.is_dir():
+                raise RefusedError(f"{part} is not a folder; choose another place")
+        if os.path.lexists(path) and not force:
+            raise RefusedError(f"{path} exists and is left alone; choose another name, or replace it with --force")
+        try_out(path.parent)
+
+
+def try_out(folder: Path) -> None:
+    """An error where no file can be made in `folder`; only trying tells (permissions, a full disk, a virtual one)."""
+    missing = [part for part in (folder, *folder.parents) if not part.exists()]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder):
+            pass
+    except OSError as error:
+        raise RefusedError(f"cannot write into {folder}: {error.strerror}; choose another folder with --out") from None
+    finally:
+        for part in missing:
+            if part.is_dir():
+                part.rmdir()
+
+
+def write_files(writers: Mapping[Path, Writer]) -> list[Path]:
+    """Write every file beside its place, then move all into place; whatever stops it, no half file stays."""
+    waiting: dict[Path, Path] = {}
+    try:
+        for path, writer in writers.items():
+            path.parent.mkdir(parents=True, exist_ok=True)
+            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+            waiting[path] = Path(temporary)
+            with os.fdopen(handle, "wb") as file:
+                writer(file)
+        for path, part in waiting.items():
+            # mkstemp makes files private; give results the permissions any new file would have.
+            part.chmod(0o666 & ~_umask())
+            part.replace(path)
+    finally:
+        for part in waiting.values():
+            part.unlink(missing_ok=True)
+    return list(waiting)
+
+
+def _umask() -> int:
+    mask = os.umask(0)
+    os.umask(mask)
+    return mask
