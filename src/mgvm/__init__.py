@@ -19,12 +19,14 @@ if TYPE_CHECKING:
     from mgvm.models import CircularPCA as CircularPCA
     from mgvm.models import CircularStackingRegressor as CircularStackingRegressor
     from mgvm.models import TorusMixture as TorusMixture
+    from mgvm.saving import load as load
+    from mgvm.saving import save as save
     from mgvm.torus import MGvM as MGvM
     from mgvm.torus import MultivariateWrappedNormal as MultivariateWrappedNormal
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("angles", "circle", "datasets", "inference", "learning", "models", "plots", "scores", "torus")
+_SUBMODULES = ("angles", "circle", "datasets", "inference", "learning", "models", "plots", "saving", "scores", "torus")
 _NAMES = {
     "CircularStackingRegressor": "mgvm.models.stacking",
     "CircularGPRegressor": "mgvm.models.regression",
@@ -37,6 +39,8 @@ _NAMES = {
     "TorusMixture": "mgvm.models.mixture",
     "VonMises": "mgvm.circle.von_mises",
     "WrappedNormal": "mgvm.circle.wrapped_normal",
+    "load": "mgvm.saving.model_files",
+    "save": "mgvm.saving.model_files",
 }
 
 __all__ = ["__version__", *_SUBMODULES, *_NAMES]
