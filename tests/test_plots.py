@@ -258,7 +258,7 @@ def test_predicted_densities_refuse_what_does_not_fit():
     with pytest.raises(ValueError, match="batch of 3 laws"):
         plots.predictive_density(law, [1.0, 2.0, 3.0], flat())
     with pytest.raises(ValueError, match="unit must be one of"):
-        plots.predictive_density(law, [1.0, 2.0], flat(), unit="hours")
+        plots.predictive_density(law, [1.0, 2.0], flat(), unit="grads")
 
 
 def picture() -> np.ndarray:

@@ -6,6 +6,7 @@ from functools import partial
 import numpy as np
 import pytest
 
+from mgvm import plots
 from mgvm.datasets import load_mocap
 from mgvm.experiments import (
     _table2_doughnut,
@@ -239,7 +240,7 @@ def test_skeletons_end_where_the_model_has_the_markers(tree, motion):
     rows = load_mocap(motion).rows[::20]
     model = CircularPCA(tree.n_angles, structure=tree, prior="uniform", tol=1e-2, random_state=0).fit(rows)
     angles = model.transform(rows[:5])
-    chains = _table2_skeleton.joints(model, tree, angles)
+    chains = plots.joint_places(model, angles)
     ends = np.concatenate([chain[:, -1] for chain in chains], axis=1)
     np.testing.assert_allclose(ends, model.inverse_transform(angles), atol=1e-9)
     assert [chain.shape[1] for chain in chains] == [2 + hidden for hidden in tree.hidden]

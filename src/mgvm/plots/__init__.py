@@ -8,17 +8,26 @@ Matplotlib is needed (``pip install "mgvm[plot]"``) and loads on the first call.
 
 from __future__ import annotations
 
+from mgvm.plots._calibration import calibration, pit_histogram, reliability
+from mgvm.plots._pairs import torus_pairs
 from mgvm.plots._polar import circular_density, dial, radius, rose
 from mgvm.plots._predicted import arcs, predictive_density
+from mgvm.plots._skeleton import joint_places, skeleton
 from mgvm.plots._torus import torus_density, torus_scatter
 
 __all__ = [
     "arcs",
+    "calibration",
     "circular_density",
     "dial",
+    "joint_places",
+    "pit_histogram",
     "predictive_density",
     "radius",
+    "reliability",
     "rose",
+    "skeleton",
     "torus_density",
+    "torus_pairs",
     "torus_scatter",
 ]

@@ -28,7 +28,25 @@ def flat_axes(ax: Axes | None) -> Axes:
         ax = pyplot.figure().add_subplot()
     if isinstance(ax, polar):
         raise TypeError("ax must be plain axes, got polar ones; make them with plt.subplot()")
+    if not hasattr(ax, "add_collection") or ax.name == "3d":
+        raise TypeError(f"ax must be plain axes, got {type(ax).__name__}; make them with plt.subplot()")
     return ax
+
+
+def solid_axes(ax: Any) -> Any:
+    """The given axes if they are 3-D, new ones when None."""
+    pyplot, _ = _matplotlib()
+    if ax is None:
+        ax = pyplot.figure().add_subplot(projection="3d")
+    if getattr(ax, "name", None) != "3d":
+        raise TypeError(f"ax must be 3-D axes, got {type(ax).__name__}; make them with plt.subplot(projection='3d')")
+    return ax
+
+
+def new_figure(size: tuple[float, float]) -> Any:
+    """A figure of so many inches whose parts keep out of each other's way."""
+    pyplot, _ = _matplotlib()
+    return pyplot.figure(figsize=size, layout="constrained")
 
 
 def _matplotlib() -> tuple[Any, Any]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation
 from mgvm.plots._axes import flat_axes
+from mgvm.plots._scales import scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,14 +19,11 @@ if TYPE_CHECKING:
 # Okabe and Ito's blue and vermilion: told apart with any kind of colour vision.
 _INSIDE, _OUTSIDE = "#0072B2", "#D55E00"
 _ARC = "#4D4D4D"
+_SEEN = "#B03A2E"
 _MAP = "Blues"  # one hue: darker is more probable
 _STEP = np.deg2rad(3.0)  # of the lines that arcs are drawn with
 _WIDTHS = (0.07, 0.19)  # of the arcs of the largest and of the smallest set, in radii
 _NEEDLE = 1.3  # its length in radii
-_NAMES: dict[str, tuple[float, float, Callable[[int], str]]] = {
-    "radians": (1.0, np.pi, lambda part: {0: "0", 1: "π", -1: "−π"}.get(part, f"{part}π".replace("-", "−"))),
-    "degrees": (180 / np.pi, 180.0, lambda part: f"{180 * part}°".replace("-", "−")),
-}
 
 
 def arcs(
@@ -161,12 +159,13 @@ def predictive_density(
     x: ArrayLike,
     ax: Axes | None = None,
     *,
+    observed: tuple[ArrayLike, ArrayLike] | None = None,
     turns: int = 2,
     unit: str = "degrees",
     points: int = 360,
     **mesh_options: Any,
 ) -> QuadMesh:
-    """Densities of an angle along an input, as shades; several turns are drawn, so that nothing is cut.
+    """p(φ | x) as shades, the input x to the right and the angle φ upwards; several turns, so that nothing is cut.
 
     Parameters
     ----------
@@ -175,11 +174,14 @@ def predictive_density(
     x : array_like, shape (laws,)
         Their inputs, at least two, increasing.
     ax : axes, optional
-        Where to draw; new axes by default. The input runs to the right, the angle upwards.
+        Where to draw; new axes by default.
+    observed : pair of array_like, optional
+        Inputs and angles that were seen, drawn as points in every turn.
     turns : int, default 2
-        Turns of the angle, around 0.
-    unit : {"degrees", "radians"}
-        Of the angle on the axes. The density is per radian.
+        Turns of the angle, the first around 0, or from 0 on for hours and bearings.
+    unit : {"degrees", "radians", "hours", "compass"}
+        Of the angle on the axes. The density is per radian. The bearings of "compass" are those of
+        ``mgvm.angles.to_compass``.
     points : int, default 360
         Angles in a turn.
     **mesh_options
@@ -206,17 +208,31 @@ def predictive_density(
         raise ValueError(f"x must be a row of at least two increasing inputs, got shape {inputs.shape}; sort it first")
     if shape != inputs.shape:
         raise ValueError(f"law must be a batch of {inputs.size} laws, one for each input, its shape is {shape}")
-    scale, half, name = _NAMES[_validation.choice(unit, "unit", _NAMES)]
-    count = _validation.integer(turns, "turns", minimum=1)
+    scale, count = scale_of(unit), _validation.integer(turns, "turns", minimum=1)
     steps = _validation.integer(points, "points", minimum=8)
-    angles = np.pi * (2.0 / steps * np.arange(count * steps + 1) - count)
-    density = np.asarray(law[:, None].pdf(angles[:steps]))
-    shades = density[:, np.arange(angles.size) % steps]
+    seen = None if observed is None else _observed(observed)
+    places = scale.middle + scale.turn * (np.arange(count * steps + 1) / steps - 0.5 * count)
+    density = np.asarray(law[:, None].pdf(scale.angle(places[:steps])))
+    shades = density[:, np.arange(places.size) % steps]
     ax = flat_axes(ax)
     options = {"cmap": _MAP, "vmin": 0.0, "shading": "nearest", "rasterized": True, **mesh_options}
-    drawn = ax.pcolormesh(inputs, scale * angles, shades.T, **options)
-    ax.set_ylim(-half * count, half * count)
-    parts = range(-count, count + 1)
-    ax.set_yticks([half * part for part in parts], [name(part) for part in parts])
+    drawn = ax.pcolormesh(inputs, places, shades.T, **options)
+    if seen is not None:
+        for turn in range(-count, count + 1):
+            heights = scale.coordinate(seen[1]) + turn * scale.turn
+            ax.scatter(seen[0], heights, s=9.0, color=_SEEN, linewidths=0.0, zorder=2.5)
+    ticks, names = scale.ticks(count, 1 if unit == "compass" else 2)
+    ax.set_yticks(ticks, names)
+    ax.set_ylim(places[0], places[-1])
     ax.set_xlim(inputs[0], inputs[-1])
     return drawn
+
+
+def _observed(observed: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+    if not isinstance(observed, tuple | list) or len(observed) != 2:
+        raise TypeError("observed must be a pair, the inputs and the angles that were seen: observed=(x, angles)")
+    inputs = np.ravel(_validation.finite(observed[0], "observed[0]"))
+    angles = np.ravel(_validation.angle_data(observed[1], "observed[1]"))
+    if inputs.size != angles.size:
+        raise ValueError(f"observed must have as many inputs as angles, got {inputs.size} and {angles.size}")
+    return inputs, angles

@@ -6,10 +6,12 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import ArrayLike
 
 from mgvm import _validation
+from mgvm._validation import FloatArray
 from mgvm.plots._axes import flat_axes
+from mgvm.plots._scales import Scale, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -18,17 +20,16 @@ if TYPE_CHECKING:
 # One hue, so that lightness alone tells: darker is more probable, in colour, in grey and in print.
 _MAP = "Blues"
 _SHADES = 256
-_UNITS = {
-    "radians": (1.0, ["−π", "−π/2", "0", "π/2", "π"]),
-    "degrees": (180 / np.pi, ["−180°", "−90°", "0°", "90°", "180°"]),
-}
+_EDGES = "#0B3C5D"
+POINTS = "#B03A2E"
+MASSES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 
 def torus_density(
     law: Any,
     ax: Axes | None = None,
     *,
-    masses: Sequence[float] = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999),
+    masses: Sequence[float] = MASSES,
     unit: str = "degrees",
     points: int = 240,
     **contour_options: Any,
@@ -43,8 +44,8 @@ def torus_density(
         Where to draw; new axes by default. The first angle runs to the right, the second upwards.
     masses : sequence of float
         Shares of the mass, each between 0 and 1.
-    unit : {"degrees", "radians"}
-        Of the axes.
+    unit : {"degrees", "radians", "hours", "compass"}
+        Of the axes. The bearings of "compass" are those of ``mgvm.angles.to_compass``.
     points : int, default 240
         Grid points along each angle.
     **contour_options
@@ -64,26 +65,37 @@ def torus_density(
     3
     """
     shares = np.sort(_validation.fraction(list(masses), "masses"))[::-1]
-    scale, labels = _UNITS[_validation.choice(unit, "unit", _UNITS)]
-    axis = np.linspace(-np.pi, np.pi, _validation.integer(points, "points", minimum=8) + 1)
-    density = _on_grid(law, axis[:-1])
-    levels = _thresholds(density, shares)
-    ax = flat_axes(ax)
+    scale = scale_of(unit)
+    axis = grid_axis(scale, _validation.integer(points, "points", minimum=8))
+    density = on_grid(law, scale.angle(axis[:-1]))
+    return regions(flat_axes(ax), density, shares, scale, contour_options)
+
+
+def grid_axis(scale: Scale, points: int) -> FloatArray:
+    """Coordinates of a turn, the first and the last the same angle."""
+    return scale.middle + scale.turn * np.linspace(-0.5, 0.5, points + 1)
+
+
+def regions(
+    ax: Axes, density: FloatArray, shares: FloatArray, scale: Scale, contour_options: dict[str, Any]
+) -> QuadContourSet:
+    """Regions that hold `shares` (falling) of a density on the square of `grid_axis` without its last point."""
     from matplotlib.colors import BoundaryNorm
 
+    levels = _thresholds(density, shares)
+    axis = grid_axis(scale, len(density))
     # Densities span orders of magnitude: every region gets a shade of its own instead of its density's.
     norm = BoundaryNorm(levels, _SHADES, extend="both")
-    options = {"cmap": _MAP, "norm": norm, **contour_options}
     closed = np.pad(density, ((0, 1), (0, 1)), mode="wrap")
-    regions = ax.contourf(axis * scale, axis * scale, closed.T, levels=levels, **options)
-    ax.contour(axis * scale, axis * scale, closed.T, levels=levels[:-1], colors="#0B3C5D", linewidths=0.5)
-    _dress(ax, scale, labels)
-    return regions
+    drawn = ax.contourf(axis, axis, closed.T, levels=levels, **{"cmap": _MAP, "norm": norm, **contour_options})
+    ax.contour(axis, axis, closed.T, levels=levels[:-1], colors=_EDGES, linewidths=0.5)
+    dress_square(ax, scale)
+    return drawn
 
 
-def _on_grid(law: Any, axis: NDArray[np.float64]) -> NDArray[np.float64]:
+def on_grid(law: Any, angles: FloatArray) -> FloatArray:
     """Density at all pairs, the first angle along the first axis."""
-    pairs = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
+    pairs = np.stack(np.meshgrid(angles, angles, indexing="ij"), axis=-1).reshape(-1, 2)
     evaluate = getattr(law, "score_samples", None) or getattr(law, "logpdf", None)
     if evaluate is None:
         raise TypeError(f"law must have logpdf or score_samples, {type(law).__name__} has neither")
@@ -92,10 +104,10 @@ def _on_grid(law: Any, axis: NDArray[np.float64]) -> NDArray[np.float64]:
         raise ValueError(
             f"law must be a single law of two angles, its log density of {len(pairs)} points has shape {values.shape}"
         )
-    return np.exp(values).reshape(axis.size, axis.size)
+    return np.exp(values).reshape(angles.size, angles.size)
 
 
-def _thresholds(density: NDArray[np.float64], shares: NDArray[np.float64]) -> NDArray[np.float64]:
+def _thresholds(density: FloatArray, shares: FloatArray) -> FloatArray:
     """Densities above which the given shares (falling) of the mass lie, then the highest of all."""
     highest_first = np.sort(density, axis=None)[::-1]
     held = np.cumsum(highest_first)
@@ -105,10 +117,11 @@ def _thresholds(density: NDArray[np.float64], shares: NDArray[np.float64]) -> ND
     return levels if levels.size > 1 else np.array([0.5, 1.0]) * levels[0]
 
 
-def _dress(ax: Axes, scale: float, labels: list[str]) -> None:
-    ticks = np.linspace(-np.pi, np.pi, len(labels)) * scale
-    ax.set_xticks(ticks, labels)
-    ax.set_yticks(ticks, labels)
+def dress_square(ax: Axes, scale: Scale) -> None:
+    """One turn along both axes, with a tick every quarter."""
+    ticks, names = scale.ticks(1, 1)
+    ax.set_xticks(ticks, names)
+    ax.set_yticks(ticks, names)
     ax.set_xlim(ticks[0], ticks[-1])
     ax.set_ylim(ticks[0], ticks[-1])
     ax.set_aspect("equal")
@@ -123,7 +136,7 @@ def torus_scatter(angles: ArrayLike, ax: Axes | None = None, *, unit: str = "deg
         Radians, any real numbers.
     ax : axes, optional
         Where to draw; new axes by default.
-    unit : {"degrees", "radians"}
+    unit : {"degrees", "radians", "hours", "compass"}
         Of the axes.
     **scatter_options
         Handed to ``Axes.scatter``: s, color, alpha and so on.
@@ -144,9 +157,9 @@ def torus_scatter(angles: ArrayLike, ax: Axes | None = None, *, unit: str = "deg
     values = _validation.angle_data(angles, "angles")
     if values.ndim != 2 or values.shape[1] != 2:
         raise ValueError(f"angles must have shape (N, 2), got {values.shape}; choose two columns, angles[:, [0, 1]]")
-    scale, labels = _UNITS[_validation.choice(unit, "unit", _UNITS)]
+    scale = scale_of(unit)
     ax = flat_axes(ax)
-    places = scale * (np.mod(values + np.pi, 2 * np.pi) - np.pi)
-    drawn = ax.scatter(*places.T, **{"s": 2.0, "color": "#B03A2E", "linewidths": 0.0, **scatter_options})
-    _dress(ax, scale, labels)
+    options = {"s": 2.0, "color": POINTS, "linewidths": 0.0, **scatter_options}
+    drawn = ax.scatter(*scale.coordinate(values).T, **options)
+    dress_square(ax, scale)
     return drawn

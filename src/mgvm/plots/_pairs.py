@@ -1,0 +1,206 @@
+"""All pairs of several angles: margins on the diagonal, densities below it, points above it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.plots import _torus
+from mgvm.plots._axes import new_figure
+from mgvm.plots._scales import Scale, scale_of
+from mgvm.plots._smooth import smooth_density
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+_BARS, _CURVE = "#D5D8DC", "#0072B2"
+_GRID = 120
+_DRAWS = 20_000
+_SHOWN = 2_000  # points of a panel; more are a blot
+_INCHES = 2.1  # of a panel
+
+
+def torus_pairs(
+    angles: ArrayLike | None = None,
+    law: Any = None,
+    *,
+    fig: Any = None,
+    names: Sequence[str] | None = None,
+    unit: str = "degrees",
+    masses: Sequence[float] = (0.5, 0.8, 0.95),
+    bins: int = 36,
+    rng: Any = 0,
+) -> np.ndarray:
+    """Margins p(φ_i), densities p(φ_i, φ_j) below the diagonal and points (φ_j, φ_i) above it, for all pairs of angles.
+
+    Every panel is one turn wide, and its opposite edges are the same line. Below the diagonal are the smallest regions
+    that hold the given shares of the mass: of the law, where there is one, or else of the data, smoothed by a wrapped
+    normal kernel whose width is chosen by leave-one-out. Above it are the data, or draws from the law. On the diagonal
+    are a histogram of the data, or of the draws, and the law's margin, or the smoothed one.
+
+    Parameters
+    ----------
+    angles : array_like, shape (n, D), optional
+        Radians, NaN where missing; at least these or a law. D >= 2.
+    law : law on the torus, optional
+        One that knows its margins (`MultivariateWrappedNormal`, all laws of two angles) is drawn as it is; of others
+        (`MGvM`, `TorusMixture`) 20,000 draws are smoothed as data are.
+    fig : matplotlib figure or subfigure, optional
+        An empty one to draw in; a new one by default.
+    names : sequence of str, optional
+        Of the angles; φ1, φ2, … by default.
+    unit : {"degrees", "radians", "hours", "compass"}
+        Of the axes.
+    masses : sequence of float
+        Shares of the mass, each between 0 and 1.
+    bins : int, default 36
+        Of the histograms.
+    rng : None, int or numpy.random.Generator, default 0
+        Of the draws, and of the 2,000 points that are shown of more.
+
+    Returns
+    -------
+    ndarray of matplotlib.axes.Axes, shape (D, D)
+        The panels, row by row.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm.plots import torus_pairs
+    >>> rng = np.random.default_rng(0)
+    >>> first = rng.vonmises(0.0, 2.0, 300)
+    >>> panels = torus_pairs(np.column_stack([first, first + 1, -first]), names=["hip", "knee", "ankle"])
+    >>> panels.shape, panels[2, 0].get_xlabel(), panels[2, 0].get_ylabel()
+    ((3, 3), 'hip', 'ankle')
+    """
+    shares = np.sort(check.fraction(list(masses), "masses"))[::-1]
+    scale, count = scale_of(unit), check.integer(bins, "bins", minimum=1)
+    source = check.generator(rng)
+    data = None if angles is None else check.angle_data_or_nan(angles, "angles")
+    draws = None if law is None else _draws(law, source)
+    rows = data if data is not None else draws
+    if rows is None:
+        raise ValueError("nothing to draw: give angles, a law or both")
+    size = _checked_size(rows, law)
+    labels = _names(names, size)
+    figure = new_figure((_INCHES * size, _INCHES * size)) if fig is None else fig
+    panels = figure.subplots(size, size, squeeze=False)
+    margins = _Margins(law, draws if draws is not None else rows, scale, size)
+    shown = rows if len(rows) <= _SHOWN else rows[source.choice(len(rows), _SHOWN, replace=False)]
+    for i in range(size):
+        for j in range(size):
+            if i == j:
+                _draw_margin(panels[i, i], rows[:, i], margins.one(i), scale, count)
+            elif i > j:
+                _torus.regions(panels[i, j], margins.two(j, i), shares, scale, {})
+            else:
+                _draw_points(panels[i, j], shown[:, [j, i]], scale)
+    _dress(panels, labels)
+    return panels
+
+
+class _Margins:
+    """Densities of one and of two angles on the grid of the panels."""
+
+    def __init__(self, law: Any, rows: FloatArray, scale: Scale, size: int) -> None:
+        self.law, self.rows = law, rows
+        self.angles = scale.angle(_torus.grid_axis(scale, _GRID)[:-1])
+        # Where the points of the panels lie on the grid of the smoothed densities, which begins at -π.
+        self.order = np.round((self.angles + np.pi) * (_GRID / (2.0 * np.pi))).astype(np.int64) % _GRID
+        self.whole = _torus.on_grid(law, self.angles) if law is not None and size == 2 else None
+
+    def one(self, i: int) -> FloatArray:
+        if self.whole is not None:
+            return np.asarray(self.whole.sum(axis=1 - i) * (2.0 * np.pi / _GRID))
+        if hasattr(self.law, "marginal"):
+            return np.asarray(self.law.marginal(i).pdf(self.angles))
+        return smooth_density(self._seen([i]), _GRID)[self.order]
+
+    def two(self, i: int, j: int) -> FloatArray:
+        if self.whole is not None:
+            return self.whole
+        if hasattr(self.law, "marginal"):
+            return _torus.on_grid(self.law.marginal([i, j]), self.angles)
+        return smooth_density(self._seen([i, j]), _GRID)[np.ix_(self.order, self.order)]
+
+    def _seen(self, columns: list[int]) -> FloatArray:
+        chosen = self.rows[:, columns]
+        chosen = chosen[~np.isnan(chosen).any(axis=1)]
+        if not len(chosen):
+            raise ValueError(f"no row of angles has all of the columns {columns}; leave out what is always missing")
+        return chosen
+
+
+def _draws(law: Any, source: np.random.Generator) -> FloatArray:
+    """Rows from the law; a mixture says as well which component each comes from."""
+    if not hasattr(law, "sample"):
+        raise TypeError(f"law must be a law on the torus with a method sample, got {type(law).__name__}")
+    found = law.sample(_DRAWS, rng=source)
+    rows = np.asarray(found[0] if isinstance(found, tuple) else found)
+    if rows.ndim != 2:
+        raise ValueError(f"law must be a single law on the torus, its draws have shape {rows.shape}")
+    return rows
+
+
+def _checked_size(rows: FloatArray, law: Any) -> int:
+    if rows.ndim != 2 or rows.shape[1] < 2:
+        raise ValueError(f"angles must have shape (n, D) with D >= 2, got {rows.shape}; one angle is drawn by rose")
+    size = getattr(law, "dimension", getattr(law, "n_features_in_", rows.shape[1]))
+    if size != rows.shape[1]:
+        raise ValueError(f"angles have {rows.shape[1]} columns and the law {size} angles; they must agree")
+    return rows.shape[1]
+
+
+def _names(names: Sequence[str] | None, size: int) -> list[str]:
+    labels = [f"φ{k + 1}" for k in range(size)] if names is None else [str(name) for name in names]
+    if len(labels) != size:
+        raise ValueError(f"names must have one for each of the {size} angles, got {len(labels)}")
+    return labels
+
+
+def _draw_margin(ax: Axes, values: FloatArray, density: FloatArray, scale: Scale, bins: int) -> None:
+    low = scale.middle - 0.5 * scale.turn
+    places = scale.coordinate(values[~np.isnan(values)])
+    edges = np.linspace(low, low + scale.turn, bins + 1)
+    per_radian = scale.turn / (2.0 * np.pi)
+    heights = np.histogram(places, edges)[0] / max(places.size, 1) * (bins / scale.turn) * per_radian
+    ax.bar(edges[:-1], heights, width=scale.turn / bins, align="edge", color=_BARS, edgecolor="white", linewidth=0.4)
+    axis = _torus.grid_axis(scale, _GRID)
+    ax.plot(axis, np.append(density, density[0]), color=_CURVE, linewidth=1.5)
+    _torus.dress_square(ax, scale)
+    ax.set_aspect("auto")
+    ax.set_box_aspect(1.0)
+    ax.set_ylim(0.0, 1.06 * max(float(heights.max()), float(density.max())))
+    ax.set_yticks([])
+
+
+def _draw_points(ax: Axes, pairs: FloatArray, scale: Scale) -> None:
+    seen = pairs[~np.isnan(pairs).any(axis=1)]
+    size = float(np.clip(600.0 / max(len(seen), 1), 1.2, 8.0))
+    right, up = scale.coordinate(seen).T
+    ax.scatter(right, up, s=size, color=_torus.POINTS, alpha=0.6, linewidths=0.0)
+    _torus.dress_square(ax, scale)
+
+
+def _dress(panels: np.ndarray, labels: list[str]) -> None:
+    """Names and ticks along the left and the lower edge only, every half turn."""
+    size = len(labels)
+    for i in range(size):
+        for j in range(size):
+            ax = panels[i, j]
+            ax.set_xticks(ax.get_xticks()[::2], [text.get_text() for text in ax.get_xticklabels()[::2]])
+            if i != j:
+                ax.set_yticks(ax.get_yticks()[::2], [text.get_text() for text in ax.get_yticklabels()[::2]])
+            ax.tick_params(labelbottom=i == size - 1, labelleft=j == 0 and i > 0, labelsize=9)
+            if i == size - 1:
+                ax.set_xlabel(labels[j])
+                # The ends of neighbouring panels would run into each other.
+                for text, side in zip(ax.get_xticklabels(), ("left", "center", "right"), strict=True):
+                    text.set_horizontalalignment(side)
+            if j == 0:
+                ax.set_ylabel(labels[i])
