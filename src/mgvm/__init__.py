@@ -26,7 +26,19 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_SUBMODULES = ("angles", "circle", "datasets", "inference", "learning", "models", "plots", "saving", "scores", "torus")
+_SUBMODULES = (
+    "angles",
+    "circle",
+    "datasets",
+    "inference",
+    "learning",
+    "models",
+    "pages",
+    "plots",
+    "saving",
+    "scores",
+    "torus",
+)
 _NAMES = {
     "CircularStackingRegressor": "mgvm.models.stacking",
     "CircularGPRegressor": "mgvm.models.regression",
