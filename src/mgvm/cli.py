@@ -163,7 +163,7 @@ def _run(work: Callable[[_Progress], Outcome], command: str, maker: str) -> int:
     """Do the work, print what it found and where it was written."""
     import matplotlib  # noqa: F401  missing extras are better found before the work than after it
 
-    from mgvm.experiments._output import RefusedError
+    from mgvm.tables.errors import RefusedError
 
     try:
         with _Progress("a first run also compiles the numerics") as progress:

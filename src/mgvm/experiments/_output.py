@@ -8,16 +8,15 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
+from mgvm.tables.errors import RefusedError
+from mgvm.tables.writing import try_out
+
 MARK = "mgvm demo"
 REPRODUCE_MARK = "mgvm reproduce"
 # The marks stand at the very beginning of a file.
 _HEAD = 4096
 
 Writer = Callable[[BinaryIO], object]
-
-
-class RefusedError(Exception):
-    """Writing would destroy something that this program did not make."""
 
 
 def is_ours(path: Path, mark: str = MARK) -> bool:
@@ -39,7 +38,7 @@ def check(folder: Path, names: Iterable[str], *, force: bool, mark: str = MARK) 
     for part in (folder, *folder.parents):
         if part.exists() and not part.is_dir():
             raise RefusedError(f"{part} is not a folder; choose another with --out")
-    _try_out(folder)
+    try_out(folder)
     others = foreign((folder / name for name in names), mark)
     for path in others:
         if path.is_dir():
@@ -51,21 +50,6 @@ def check(folder: Path, names: Iterable[str], *, force: bool, mark: str = MARK) 
             "choose another folder with --out, or replace it with --force"
         )
     return others
-
-
-def _try_out(folder: Path) -> None:
-    """An error where no file can be made in `folder`; only trying tells (permissions, a full disk, a virtual one)."""
-    missing = [part for part in (folder, *folder.parents) if not part.exists()]
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder):
-            pass
-    except OSError as error:
-        raise RefusedError(f"cannot write into {folder}: {error.strerror}; choose another folder with --out") from None
-    finally:
-        for part in missing:
-            if part.is_dir():
-                part.rmdir()
 
 
 def write(folder: Path, writers: Mapping[str, Writer]) -> list[Path]:

@@ -7,6 +7,8 @@ from typing import TYPE_CHECKING
 from mgvm._lazy import attach
 
 if TYPE_CHECKING:
+    from mgvm.jobs.densities import density as density
+    from mgvm.jobs.reduction import pca as pca
     from mgvm.jobs.regression import regress as regress
     from mgvm.jobs.results import DensityResult as DensityResult
     from mgvm.jobs.results import PcaResult as PcaResult
@@ -16,6 +18,8 @@ _NAMES = {
     "DensityResult": "mgvm.jobs.results",
     "PcaResult": "mgvm.jobs.results",
     "RegressResult": "mgvm.jobs.results",
+    "density": "mgvm.jobs.densities",
+    "pca": "mgvm.jobs.reduction",
     "regress": "mgvm.jobs.regression",
 }
 

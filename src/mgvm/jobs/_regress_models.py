@@ -10,7 +10,7 @@ from sklearn.base import clone
 from mgvm._validation import FloatArray
 from mgvm.jobs._predicted import directions
 from mgvm.jobs._row_scores import MASSES, RowScores, joined, score_rows
-from mgvm.jobs._trials import Contestant, Report, Splits, ranked, tried
+from mgvm.jobs._trials import Contestant, Report, Splits, ranked, steps, tried
 from mgvm.jobs.results import Calibration, Comparison
 from mgvm.models.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor, WrappedGPRegressor
 from mgvm.models.regression import CircularGPRegressor
@@ -52,8 +52,9 @@ def fitted(model: Any, data: Training) -> Any:
 def compare(model: Any, data: Training, splits: Splits, unit: Unit, report: Report) -> tuple[Comparison, Calibration]:
     """Ours (unfitted) and the baselines on the rows of the splits."""
     contestants, mine = [], None
-    for name, estimator in {OURS: model, **baselines(model.kernel)}.items():
-        rows, settled, seconds = _held_out(name, estimator, data, splits, report)
+    entries = {OURS: model, **baselines(model.kernel)}
+    for place, (name, estimator) in enumerate(entries.items()):
+        rows, settled, seconds = _held_out(name, estimator, data, splits, steps(report, place, len(entries)))
         measures = {
             f"CRPS ({_length_unit(unit)})": float(unit.length(rows.crps.mean())),
             f"mean error ({_length_unit(unit)})": float(unit.length(rows.angular_error.mean())),
@@ -75,7 +76,7 @@ def _held_out(
 ) -> tuple[RowScores, bool, float]:
     parts, settled, seconds = [], True, 0.0
     for number, (learnt, scored) in enumerate(splits.pairs):
-        report(f"comparing: {name}" + (f", fold {number + 1} of {len(splits.pairs)}" if len(splits.pairs) > 1 else ""))
+        report(*splits.step(name, number))
         blocks = None if data.blocks is None else data.blocks[learnt]
         known = Training(data.X[learnt], data.y[learnt], blocks)
         trial = tried(lambda known=known: fitted(clone(estimator), known))  # type: ignore[misc]

@@ -6,7 +6,7 @@ import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple, Protocol, TypeVar
 
 import numpy as np
 
@@ -14,13 +14,24 @@ from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.jobs.results import Score
 
-Report = Callable[[str], object]
 _Found = TypeVar("_Found")
 
 FOLDS = 5
+LAST = 0.85  # share of the work that is done before the last fit, about
 _FOLDED = 500  # rows up to which every row is held out once
 _LEARNT, _SCORED = 2000, 1000  # rows of a single split, at most
 _FEWEST = 2  # groups on each side of a split
+
+
+class Report(Protocol):
+    """Is told what is being done, and what share of the whole is done where that is known."""
+
+    def __call__(self, text: str, share: float | None = None) -> object:
+        """Take note."""
+
+
+def silent(text: str, share: float | None = None) -> None:
+    """No progress."""
 
 
 class Tried(NamedTuple, Generic[_Found]):
@@ -55,6 +66,20 @@ class Splits:
 
     pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
     how: str
+
+    def step(self, name: str, number: int) -> tuple[str, float]:
+        """What is being done at a split, and the share of the splits before it."""
+        count = len(self.pairs)
+        return f"comparing: {name}" + (f", fold {number + 1} of {count}" if count > 1 else ""), number / count
+
+
+def steps(report: Report, place: int, count: int) -> Report:
+    """A report of one of several entries: its shares become shares of the whole, which ends with a last fit."""
+
+    def told(text: str, share: float | None = None) -> None:
+        report(text, (place + (share or 0.0)) / (count + 1.0))
+
+    return told
 
 
 def splits_of(groups: np.ndarray, what: str, rng: np.random.Generator) -> Splits | None:

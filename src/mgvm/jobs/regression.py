@@ -15,7 +15,7 @@ from mgvm.jobs._angles import AngleColumn, column_read, read_angle, unit_words
 from mgvm.jobs._inputs import Inputs, described
 from mgvm.jobs._kernels import kernel_of
 from mgvm.jobs._predicted import beside, predicted
-from mgvm.jobs._trials import Report, splits_of, tried
+from mgvm.jobs._trials import LAST, Report, silent, splits_of, tried
 from mgvm.jobs.results import DataRead, RegressResult
 from mgvm.tables.columns import find_columns
 from mgvm.tables.errors import TableError
@@ -26,10 +26,6 @@ if TYPE_CHECKING:
 
 FEWEST = 3
 _PLACES = 10  # distinct inputs from which on whole inputs are left out
-
-
-def silent(text: str) -> None:
-    """No progress."""
 
 
 def regress(
@@ -112,7 +108,7 @@ def regress(
     data = models.Training(kept.scaled(X), y, _consistent(X, blocks))
     model = models.ours(kernel_of(kernel, data.X, period), seed)
     scored = _scored(model, data, blocks, (groups, table.angle.unit, seed), report) if compare else (None, None)
-    report("learning from all rows")
+    report("learning from all rows", LAST)
     fit = tried(lambda: models.fitted(model, data))
     where = frame if predict is None else predict
     asked = table.X if predict is None else kept.read(predict)
@@ -155,7 +151,9 @@ class _Table(NamedTuple):
             notes.append("The inputs differ much in spread: each is divided by its standard deviation.")
         if other is not None and np.isnan(other[1]).any():
             count = int(np.isnan(other[1]).any(axis=1).sum())
-            notes.append(f"{count:,} of {len(other[1]):,} rows of {other[0]} lack an input and get no prediction.")
+            notes.append(
+                f"Rows of {other[0]} without an input, which get no prediction: {count:,} of {len(other[1]):,}."
+            )
         return DataRead(source, len(self.X), int(self.used.sum()), self.columns, tuple(notes))
 
 
@@ -163,9 +161,9 @@ def _gaps(table: _Table) -> list[str]:
     no_angle, no_input = np.isnan(table.angle.raw), np.isnan(table.X).any(axis=1)
     found = []
     if (no_angle & ~no_input).any():
-        found.append(f"{int((no_angle & ~no_input).sum()):,} rows lack the angle: not learnt from, but predicted.")
+        found.append(f"Rows without the angle, predicted but not learnt from: {int((no_angle & ~no_input).sum()):,}.")
     if no_input.any():
-        found.append(f"{int(no_input.sum()):,} rows lack an input: neither learnt from nor predicted.")
+        found.append(f"Rows without an input, neither learnt from nor predicted: {int(no_input.sum()):,}.")
     return found
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
+from mgvm.saving._placing import placed
 from mgvm.tables.errors import RefusedError, TableError
 from mgvm.tables.reading import COMPRESSED, kind_of
 
@@ -46,7 +47,8 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -
     path = Path(path)
     writer = table_writer(frame, path)
     refuse_existing([path], force=force)
-    write_files({path: writer})
+    with placed(path, force=force) as file:
+        writer(file)
     return path
 
 
@@ -78,9 +80,9 @@ def refuse_existing(paths: Iterable[Path], *, force: bool) -> None:
     for path in paths:
         if path.is_dir():
             raise RefusedError(f"{path} is a folder, a file was to be written there; choose another name")
-        for part in path.parents:
-            if part.exists() and not part.is_dir():
-                raise RefusedError(f"{part} is not a folder; choose another place")
+        if not path.parent.is_dir():
+            what = "is not a folder; choose another place" if path.parent.exists() else "does not exist; make it first"
+            raise RefusedError(f"{path.parent}, the folder of {path.name}, {what}")
         if os.path.lexists(path) and not force:
             raise RefusedError(f"{path} exists and is left alone; choose another name, or replace it with --force")
         try_out(path.parent)
@@ -99,29 +101,3 @@ def try_out(folder: Path) -> None:
         for part in missing:
             if part.is_dir():
                 part.rmdir()
-
-
-def write_files(writers: Mapping[Path, Writer]) -> list[Path]:
-    """Write every file beside its place, then move all into place; whatever stops it, no half file stays."""
-    waiting: dict[Path, Path] = {}
-    try:
-        for path, writer in writers.items():
-            path.parent.mkdir(parents=True, exist_ok=True)
-            handle, temporary = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-            waiting[path] = Path(temporary)
-            with os.fdopen(handle, "wb") as file:
-                writer(file)
-        for path, part in waiting.items():
-            # mkstemp makes files private; give results the permissions any new file would have.
-            part.chmod(0o666 & ~_umask())
-            part.replace(path)
-    finally:
-        for part in waiting.values():
-            part.unlink(missing_ok=True)
-    return list(waiting)
-
-
-def _umask() -> int:
-    mask = os.umask(0)
-    os.umask(mask)
-    return mask
