@@ -27,6 +27,7 @@ extensions = [
     "myst_parser",
     "sphinx_gallery.gen_gallery",
     "mathml",
+    "linked_names",
 ]
 exclude_patterns = ["_build", "_ext", "gallery", "Thumbs.db"]
 templates_path = ["_templates"]
