@@ -54,6 +54,7 @@ html_theme_options: dict[str, Any] = {
     "footer_start": ["copyright"],
     "footer_end": [],
 }
+html_sidebars: dict[str, list[str]] = {"mathematics": [], "index": []}  # these have no pages below them
 html_context = {"default_mode": "light"}
 
 # ---- reference -----------------------------------------------------------------------------------------------------

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from docutils import nodes
@@ -19,12 +20,21 @@ def _visit_block(translator: Any, node: nodes.math_block) -> None:
     raise nodes.SkipNode
 
 
+# What the converter leaves to attributes and to spacing that browsers do not know.
+_THIN = '<mspace width="0.17em" />'
+_MEND = (
+    (r"<mo>([A-Za-z]+)</mo>", rf"{_THIN}<mi>\1</mi>"),  # \operatorname
+    (r"<mi>([A-Za-z]{2,})</mi>(?!<mo stretchy=\"false\">&#x00028;)(?=<m)", rf"<mi>\1</mi>{_THIN}"),  # log Z, cos φ
+    (r'mathvariant="sans-serif"', 'mathvariant="normal"'),  # transposes
+    (r'columnalign="(\w+)"', r'style="text-align: \1; padding: 0.3em 0.1em"'),
+)
+
+
 def _mathml(node: nodes.Element, display: str) -> str:
-    """The formula, with its source for whoever copies or listens to it."""
-    source = node.astext().strip()
-    text: str = convert(source, display=display)
-    label = source.replace("&", "&amp;").replace('"', "&quot;").replace("<", "&lt;")
-    return text.replace("<math ", f'<math title="{label}" ', 1) if display == "inline" else text
+    text: str = convert(node.astext().strip(), display=display)
+    for pattern, better in _MEND:
+        text = re.sub(pattern, better, text)
+    return text
 
 
 def setup(app: Sphinx) -> dict[str, bool]:
