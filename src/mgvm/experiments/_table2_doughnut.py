@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mgvm import plots
 from mgvm._validation import FloatArray
 from mgvm.models import CircularPCA
 
@@ -61,11 +62,9 @@ def draw(result: object = None, dpi: float = 110) -> Figure:
 
 
 def _draw_solid(ax: Any, rows: FloatArray, model: CircularPCA) -> None:
-    turn = np.linspace(-np.pi, np.pi, 49)
-    one, two = np.meshgrid(turn, turn)
-    grid = model.inverse_transform(np.stack([one.ravel(), two.ravel()], axis=1)).reshape(49, 49, 3)
-    ax.plot_wireframe(*grid.transpose(2, 0, 1), rstride=3, cstride=3, color=_LEARNT, linewidth=0.45, alpha=0.55)
-    ax.scatter(*rows[::2].T, s=2.0, color=_POINTS, alpha=0.5, linewidths=0, depthshade=False)
+    net = {"color": _LEARNT, "linewidth": 0.45, "alpha": 0.55}
+    looks: dict[str, Any] = {"s": 2.0, "color": _POINTS, "alpha": 0.5}
+    plots.doughnut(ax=ax, surface=model.inverse_transform, rows=rows[::2], wire_options=net, **looks)
     ax.set_box_aspect((1.0, 2.0, 1.0), zoom=1.0)
     ax.view_init(elev=24, azim=-38)
     ax.set_xlabel("x", fontsize=11)

@@ -12,11 +12,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_INK, _LINE = "#1A1A1A", "#7F8C8D"
+_INK = "#1A1A1A"
 _BLUE, _GREEN, _BARS = "#0072B2", "#009E73", "#F0A46B"
 _WEST, _EAST, _UPPER, _LOWER = -5.9, 1.7, 51.72, 49.28  # where the dials stand, degrees
 _LATITUDE = 50.5  # whose parallel gives the scale of the longitudes
-_HEIGHT = 0.62  # of a dial, degrees of latitude
+_DIAMETER = 88.0  # of a dial, points
+_REACH = 1.45  # the radius at its rim
 
 
 def draw(model: Any, dpi: float = 120) -> Figure:
@@ -29,8 +30,7 @@ def draw(model: Any, dpi: float = 120) -> Figure:
     figure = Figure(figsize=(13.0, 7.9), dpi=dpi)
     ax = figure.add_axes((0.055, 0.06, 0.935, 0.85))
     _draw_coast(ax, tides)
-    for k, port in enumerate(ports):
-        _draw_port(ax, tides, port, law[k], k / (len(ports) - 1), above=k % 2 == 0)
+    _draw_ports(ax, tides, ports, law)
     figure.legend(
         *ax.get_legend_handles_labels(),
         loc="upper center",
@@ -72,21 +72,31 @@ def _draw_coast(ax: Axes, tides: datasets.Tides) -> None:
     ax.set_axisbelow(True)
 
 
-def _draw_port(ax: Axes, tides: datasets.Tides, port: int, law: Any, part: float, *, above: bool) -> None:
-    """A dial of 24 hours in the upper or the lower row, with a line to its port."""
-    rows = tides.port == port
-    longitude, latitude = tides.positions[rows][0]
-    centre, middle = _WEST + part * (_EAST - _WEST), _UPPER if above else _LOWER
-    ax.plot([longitude, centre], [latitude, middle], color=_LINE, linewidth=0.9, zorder=1)
-    width = _HEIGHT / np.cos(np.deg2rad(_LATITUDE))
-    corner = (centre - 0.5 * width, middle - 0.5 * _HEIGHT, width, _HEIGHT)
-    dial: Any = ax.inset_axes(corner, transform=ax.transData, projection="polar")
-    plots.rose(tides.angles[rows], dial, bins=48, color=_BARS, edgecolor=_BARS, linewidth=0.3)
-    plots.circular_density(law, dial, color=_BLUE, linewidth=1.8)
+def _draw_ports(ax: Axes, tides: datasets.Tides, ports: list[int], law: Any) -> None:
+    """Dials of 24 hours in an upper and a lower row, with lines to their ports."""
+    east = np.linspace(_WEST, _EAST, len(ports))
+    north = np.where(np.arange(len(ports)) % 2 == 0, _UPPER, _LOWER)
+    longitude, latitude = np.array([tides.positions[tides.port == port][0] for port in ports]).T
+    plots.roses_on_map(
+        [tides.angles[tides.port == port] for port in ports],
+        longitude,
+        latitude,
+        ax,
+        law=law,
+        at=np.stack([east, north], axis=1),
+        size=_DIAMETER,
+        bins=48,
+        reach=_REACH,
+        dress=_dress_dial,
+        line_options={"color": _BLUE, "linewidth": 1.8},
+        color=_BARS,
+        edgecolor=_BARS,
+        linewidth=0.3,
+    )
+
+
+def _dress_dial(dial: Any) -> None:
     plots.dial(dial, hours=6)
     back = {"facecolor": "white", "edgecolor": "none", "pad": 0.6}
     dial.set_xticklabels(["0 h", "6", "12", "18"], fontsize=8, bbox=back)
     dial.tick_params(axis="x", pad=-4)
-    dial.set_yticks([])
-    dial.set_rmax(1.45)
-    dial.spines["polar"].set_color(_LINE)

@@ -1,7 +1,8 @@
-"""Rose histogram, density curve and 24-hour dial on polar axes."""
+"""Rose histogram and density curve on polar axes, and what turns these into a dial or a compass."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ if TYPE_CHECKING:
 # Okabe and Ito's blue and a neutral grey: told apart with any kind of colour vision, and in print.
 _CURVE = "#0072B2"
 _BARS = "#D5D8DC"
+_WINDS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
 
 
 class HasDensity(Protocol):
@@ -176,11 +178,61 @@ def dial(ax: Axes | None = None, *, hours: int = 3) -> PolarAxes:
     """
     if 24 % _validation.integer(hours, "hours", minimum=1):
         raise ValueError(f"hours must divide 24, got {hours}")
+    marks = np.arange(0, 24, hours)
+    return _clockwise(polar_axes(ax), marks * (2 * np.pi / 24), [f"{hour:02d}:00" for hour in marks])
+
+
+def compass(ax: Axes | None = None, *, clockwise: bool = False, winds: int = 8) -> PolarAxes:
+    """Turn polar axes into a compass: north on top, east on the right, bearings β = 90° - φ running clockwise.
+
+    Parameters
+    ----------
+    ax : polar axes, optional
+        Which axes; new ones by default.
+    clockwise : bool, default False
+        Whether the angles to be drawn are bearings in radians, clockwise from north; by default they are
+        anti-clockwise from east, as ``mgvm.angles.from_compass`` returns them.
+    winds : {4, 8}
+        How many directions have a label and a grid line.
+
+    Returns
+    -------
+    matplotlib.projections.polar.PolarAxes
+        The axes.
+
+    Examples
+    --------
+    >>> from mgvm.angles import from_compass
+    >>> from mgvm.plots import compass, rose
+    >>> ax = compass(winds=4)
+    >>> sectors = rose(from_compass([350.0, 0.0, 10.0]), ax)
+    >>> [label.get_text() for label in ax.get_xticklabels()]
+    ['N', 'E', 'S', 'W']
+    """
+    if winds not in (4, 8):
+        raise ValueError(f"winds must be 4 or 8, got {winds!r}")
     ax = polar_axes(ax)
+    names = _WINDS[:: 8 // winds]
+    bearings = 2 * np.pi / winds * np.arange(winds)
+    if clockwise:
+        return _clockwise(ax, bearings, names)
+    ax.set_theta_zero_location("E")
+    ax.set_theta_direction(1)
+    return _marked(ax, np.mod(np.pi / 2 - bearings, 2 * np.pi), names)
+
+
+def _clockwise(ax: PolarAxes, places: NDArray[np.floating[Any]], names: Sequence[str]) -> PolarAxes:
     ax.set_theta_zero_location("N")
     ax.set_theta_direction(-1)
-    marks = np.arange(0, 24, hours)
-    ax.set_xticks(marks * (2 * np.pi / 24), [f"{hour:02d}:00" for hour in marks])
+    return _marked(ax, places, names)
+
+
+def _marked(ax: PolarAxes, places: NDArray[np.floating[Any]], names: Sequence[str]) -> PolarAxes:
+    from matplotlib.ticker import NullFormatter
+
+    ax.set_xticks(places, names)
+    # Radii are square roots of densities: their numbers say little and lie on the picture.
+    ax.yaxis.set_major_formatter(NullFormatter())
     ax.set_rmin(0.0)
     ax.set_axisbelow(True)
     return ax
