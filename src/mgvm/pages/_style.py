@@ -52,6 +52,7 @@ table { border-collapse: collapse; font-size: .93rem; font-variant-numeric: tabu
 th, td { padding: .38rem .9rem .38rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
 th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
 th:first-child, td:first-child { padding-left: .5rem; }
+td:first-child:not(.number) { min-width: 8rem; }
 .number { text-align: right; white-space: nowrap; }
 tr.best td { background: var(--best); font-weight: 600; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem 1.6rem; align-items: flex-start; margin: 0 0 1.4rem; }

@@ -1,0 +1,116 @@
+"""Maps of a regression: two inputs, the predicted laws at places and the predicted field."""
+
+from __future__ import annotations
+
+import functools
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mgvm._validation import FloatArray
+from mgvm.jobs._figures_report import drawn, dressed
+
+if TYPE_CHECKING:
+    from mgvm.jobs.results import RegressResult
+    from mgvm.pages import Page
+
+_MOST_PLACES = 36
+_MOST_ROSES = 16
+_ENOUGH = 5  # rows at a place, on average, from which on their histogram says something
+_FIELD = 14  # arrows along each side of a map
+_SIZE = (4.6, 4.5)  # inches: two beside each other
+_QUIET, _PLACE, _ARROWS = "#8A949E", "#1C2733", "#0072B2"
+
+
+def add_map(page: Page, result: RegressResult) -> None:
+    """Roses or arcs at places, and arrows on a grid."""
+    across, up = result.inputs.names
+    page.text(
+        "Angles are drawn as they point on a map, "
+        + ("north on top." if result.unit.name == "compass" else "zero to the right and counter-clockwise.")
+    )
+    places, place = np.unique(result.X, axis=0, return_inverse=True)
+    if len(places) <= _MOST_ROSES and len(result.X) >= _ENOUGH * len(places):
+        _add_roses(page, result, places, [result.y[place.ravel() == k] for k in range(len(places))])
+    else:
+        _add_arcs(page, result)
+    page.figure(
+        drawn(lambda ax: _draw_field(ax, result), _SIZE),
+        f"Map of {across} and {up} with an arrow along the predicted mean direction of {result.angle} on a grid.",
+        "The predicted mean direction; the shorter an arrow, the less is known. Dots are the places of the data.",
+    )
+
+
+def _add_roses(page: Page, result: RegressResult, places: FloatArray, seen: list[FloatArray]) -> None:
+    from mgvm.plots import roses_on_map
+
+    law = result.predict_dist(places)
+
+    def draw(ax: Any) -> None:
+        _name_axes(ax, result)
+        ax.scatter(*places.T, s=0.0)
+        ax.margins(0.15)
+        bare = functools.partial(dressed, unit=result.unit, bare=True)
+        roses_on_map(seen, places[:, 0], places[:, 1], ax, law=law, size=54.0, dress=bare)
+
+    page.figure(
+        drawn(draw, _SIZE),
+        f"Map with a rose histogram of {result.angle} at each of {len(places)} places, the predicted density on top.",
+        "What was seen at each place (sectors, whose areas are shares) and the predicted density (curve).",
+    )
+
+
+def _add_arcs(page: Page, result: RegressResult) -> None:
+    across, up = result.inputs.names
+    chosen = _spread_out(result.X, _MOST_PLACES)
+    law = result.predict_dist(result.X[chosen])
+    page.figure(
+        drawn(lambda ax: _draw_arcs(ax, result, chosen, law), _SIZE),
+        f"Map of {across} and {up}: predicted arcs of {result.angle} at {chosen.size} places, and what was seen.",
+        "Thick arcs hold 50 % of the predicted mass, thin ones 90 %. Needles are what was seen there, orange where it "
+        "lies outside of the 90 %. These rows were learnt from; for rows that were not, see the calibration.",
+    )
+
+
+def _draw_arcs(ax: Any, result: RegressResult, chosen: np.ndarray, law: Any) -> None:
+    from mgvm.plots import arcs
+
+    ax.scatter(*result.X[chosen].T, s=12.0, color=_PLACE, linewidths=0.0, zorder=4)
+    arcs(law, result.X[chosen, 0], result.X[chosen, 1], ax, observed=result.y[chosen], radius=13.0)
+    _name_axes(ax, result)
+
+
+def _draw_field(ax: Any, result: RegressResult) -> None:
+    grid = _grid(result.X)
+    law = result.predict_dist(grid)
+    mean, length = np.asarray(law.mean_direction()), np.asarray(law.resultant_length())
+    ax.scatter(*result.X.T, s=5.0, color=_QUIET, linewidths=0.0)
+    arrows = np.nan_to_num(length * np.cos(mean)), np.nan_to_num(length * np.sin(mean))
+    ax.quiver(*grid.T, *arrows, pivot="mid", angles="uv", color=_ARROWS, scale=1.15 * _FIELD, width=0.006)
+    _name_axes(ax, result)
+
+
+def _name_axes(ax: Any, result: RegressResult) -> None:
+    for name, column in zip((ax.set_xlabel, ax.set_ylabel), result.inputs.columns, strict=True):
+        name(f"{column.name} ({column.meaning})" if column.meaning else column.name)
+    ax.margins(0.06)
+
+
+def _grid(X: FloatArray) -> FloatArray:
+    """A grid over the places, in their box."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    axes = [np.linspace(a, b, _FIELD) for a, b in zip(low, high, strict=True)]
+    return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+
+
+def _spread_out(X: FloatArray, count: int) -> np.ndarray:
+    """Rows far from each other: each next one is the farthest from those before."""
+    if len(X) <= count:
+        return np.arange(len(X))
+    scaled = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
+    chosen = [int(np.argmin((scaled**2).sum(axis=1)))]
+    away = np.full(len(X), np.inf)
+    while len(chosen) < count:
+        away = np.minimum(away, ((scaled - scaled[chosen[-1]]) ** 2).sum(axis=1))
+        chosen.append(int(np.argmax(away)))
+    return np.array(chosen)
