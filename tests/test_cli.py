@@ -13,6 +13,7 @@ import pytest
 
 import mgvm
 from mgvm import cli
+from mgvm.cli import _progress
 from mgvm.experiments import _experiment, _output, demo, time_of_day
 
 FIGURE, TABLE = "uber_time_of_day.png", "uber_time_of_day.csv"
@@ -173,11 +174,11 @@ def test_ctrl_c_exits_with_130(tmp_path):
 
 
 def test_progress_speaks_only_when_it_takes_long(capsys, monkeypatch):
-    with cli._Progress("a note") as progress:
+    with _progress.Progress("a note") as progress:
         progress("something quick")
     assert capsys.readouterr().err == ""
-    monkeypatch.setattr(cli, "_PATIENCE", 0.02)
-    with cli._Progress("a note") as progress:
+    monkeypatch.setattr(_progress, "PATIENCE", 0.02)
+    with _progress.Progress("a note") as progress:
         progress("one")
         time.sleep(0.3)
         progress("two")
@@ -186,9 +187,9 @@ def test_progress_speaks_only_when_it_takes_long(capsys, monkeypatch):
 
 
 def test_progress_reminds_now_and_then(capsys, monkeypatch):
-    monkeypatch.setattr(cli, "_PATIENCE", 0.02)
-    monkeypatch.setattr(cli, "_REMINDER", 0.05)
-    with cli._Progress("a note") as progress:
+    monkeypatch.setattr(_progress, "PATIENCE", 0.02)
+    monkeypatch.setattr(_progress, "REMINDER", 0.05)
+    with _progress.Progress("a note") as progress:
         progress("something slow")
         time.sleep(0.5)
     assert capsys.readouterr().err.count("... something slow") > 1

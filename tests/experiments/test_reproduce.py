@@ -8,6 +8,7 @@ from functools import partial
 import pytest
 
 from mgvm import cli
+from mgvm.cli import _reproduce
 from mgvm.experiments import (
     _experiment,
     _output,
@@ -131,7 +132,7 @@ def test_all_experiments_end_to_end(small, tmp_path, capsys):
 
 
 def test_names_on_the_command_line_are_those_of_the_experiments():
-    assert tuple(reproduce.EXPERIMENTS) == cli._EXPERIMENTS
+    assert tuple(reproduce.EXPERIMENTS) == _reproduce.EXPERIMENTS
     files = [name for make in reproduce.EXPERIMENTS.values() for name in make().files]
     assert files == [*ALL]
 

@@ -116,7 +116,7 @@ def described(
     if time_as is not None:
         check.choice(time_as, "time_as", TIMES)
     turning = dict(_name_and_unit(word, frame, unit) for word in circular)
-    asked = find_columns(frame, list(dict.fromkeys([*names, *turning])))
+    asked = find_columns(frame, [*names, *(name for name in turning if name not in names)])
     if not asked:
         raise TableError("there is no input column; name at least one")
     columns = []

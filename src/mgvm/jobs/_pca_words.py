@@ -26,11 +26,11 @@ def sentences_of(
             f"On rows it had not seen, its mean log density is {ours.log_density:.3f} ± {ours.standard_error:.3f} nats "
             "(higher is better)."
         )
-        if ours.best:
-            second = comparison.scores[1] if len(comparison.scores) > 1 else None
-            ahead = f"; {second.name} is {second.behind:.3f} ± {second.behind_error:.3f} behind" if second else ""
-            found.append(f"No other model did better{ahead}.")
-        else:
+        if len(comparison.scores) > 1 and ours.best:
+            second = comparison.scores[1]
+            gap = f"{second.name} is {second.behind:.3f} ± {second.behind_error:.3f} behind"
+            found.append(f"No other model did better; {gap}.")
+        elif not ours.best:
             gap = f"{best.name} by {ours.behind:.3f} ± {ours.behind_error:.3f} nats"
             chance = "more than chance: the data may not turn in circles" if ours.worse else "no more than chance"
             found.append(f"It is behind {gap}: {chance}.")

@@ -55,20 +55,25 @@ def compare(model: Any, data: Training, splits: Splits, unit: Unit, report: Repo
     entries = {OURS: model, **baselines(model.kernel)}
     for place, (name, estimator) in enumerate(entries.items()):
         rows, settled, seconds = _held_out(name, estimator, data, splits, steps(report, place, len(entries)))
-        measures = {
-            f"CRPS ({_length_unit(unit)})": float(unit.length(rows.crps.mean())),
-            f"mean error ({_length_unit(unit)})": float(unit.length(rows.angular_error.mean())),
-        }
-        contestants.append(Contestant(name, rows.log_density, measures, settled, seconds))
+        contestants.append(Contestant(name, rows.log_density, measures_of(rows, unit), settled, seconds))
         mine = mine or rows
     assert mine is not None
+    return Comparison(splits.how, mine.pit.size, ranked(contestants, OURS)), calibration_of(mine)
+
+
+def calibration_of(rows: RowScores) -> Calibration:
+    """Where left-out angles lie in their laws."""
     what = "distribution function at the left-out angles, cut opposite to zero"
-    calibration = Calibration(what, mine.pit, MASSES, mine.inside.mean(axis=1))
-    return Comparison(splits.how, mine.pit.size, ranked(contestants, OURS)), calibration
+    return Calibration(what, rows.pit, MASSES, rows.inside.mean(axis=1))
 
 
-def _length_unit(unit: Unit) -> str:
-    return "degrees" if unit.name == "compass" else unit.name
+def measures_of(rows: RowScores, unit: Unit) -> dict[str, float]:
+    """Further means, in the unit of the angle."""
+    name = "degrees" if unit.name == "compass" else unit.name
+    return {
+        f"CRPS ({name})": float(unit.length(rows.crps.mean())),
+        f"mean error ({name})": float(unit.length(rows.angular_error.mean())),
+    }
 
 
 def _held_out(

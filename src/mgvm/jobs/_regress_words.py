@@ -108,6 +108,8 @@ def comparison_sentences(comparison: Comparison, nothing: float) -> Iterator[str
         f"On rows it had not seen, its mean log density is {ours.log_density:.3f} ± {ours.standard_error:.3f} nats "
         f"(knowing nothing gives {nothing:.3f}; higher is better)."
     )
+    if len(comparison.scores) == 1:
+        return
     if ours.best:
         rest = [score.name for score in comparison.scores if not score.ours and not score.worse]
         yield "No other model did better" + (f"; within two standard errors of it: {', '.join(rest)}." if rest else ".")

@@ -93,7 +93,7 @@ def density(
     names = tuple(angles)
     if used.sum() < FEWEST:
         raise TableError(
-            f"{source} has {int(used.sum())} rows with an angle, of {len(Y):,}; at least {FEWEST} are needed"
+            f"rows of {source} with an angle: {int(used.sum())} of {len(Y):,}; at least {FEWEST} are needed"
         )
     model = models.mixture(_count(components, int(used.sum())), component, seed)
     scored: Any = (None, None)

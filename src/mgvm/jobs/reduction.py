@@ -138,7 +138,7 @@ def _checked(names: tuple[str, ...], components: int) -> int:
 def _refuse_little(Y: FloatArray, used: np.ndarray, names: tuple[str, ...], source: str) -> None:
     if used.sum() < FEWEST:
         raise TableError(
-            f"{source} has {int(used.sum())} rows with a number, of {len(Y):,}; at least {FEWEST} are needed"
+            f"rows of {source} with a number: {int(used.sum())} of {len(Y):,}; at least {FEWEST} are needed"
         )
     for d, name in enumerate(names):
         there = Y[~np.isnan(Y[:, d]), d]

@@ -14,7 +14,7 @@ from mgvm.jobs import _regress_words as words
 from mgvm.jobs._angles import AngleColumn, column_read, read_angle, unit_words
 from mgvm.jobs._inputs import Inputs, described
 from mgvm.jobs._kernels import kernel_of
-from mgvm.jobs._predicted import beside, predicted
+from mgvm.jobs._predicted import beside, predicted, prediction_names
 from mgvm.jobs._trials import LAST, Report, silent, splits_of, tried
 from mgvm.jobs.results import DataRead, RegressResult
 from mgvm.tables.columns import find_columns
@@ -103,6 +103,9 @@ def regress(
     begin = time.perf_counter()
     table = _read(frame, angle, described(frame, inputs, circular_inputs, time_as, unit or "degrees"), unit, source)
     kept = table.inputs.scaled_to(table.X[table.used])
+    where = frame if predict is None else predict
+    asked = table.X if predict is None else _asked(kept, predict, predict_source)
+    beside(where, dict.fromkeys(prediction_names(angle)))  # names that are taken are better found before the work
     X, y = table.X[table.used], table.angle.radians[table.used]
     blocks = None if groups is None else _blocks(frame, groups, table.used)
     data = models.Training(kept.scaled(X), y, _consistent(X, blocks))
@@ -110,8 +113,6 @@ def regress(
     scored = _scored(model, data, blocks, (groups, table.angle.unit, seed), report) if compare else (None, None)
     report("learning from all rows", LAST)
     fit = tried(lambda: models.fitted(model, data))
-    where = frame if predict is None else predict
-    asked = table.X if predict is None else kept.read(predict)
     report(f"predicting {len(where):,} rows")
     columns = predicted(fit.found, kept.scaled(asked), angle, table.angle.unit)
     read = table.read(source, kept, None if predict is None else (predict_source, asked))
@@ -134,6 +135,14 @@ def regress(
         asked=asked,
         predicted_at=f"the {len(where):,} rows of {source if predict is None else predict_source}",
     )
+
+
+def _asked(inputs: Inputs, frame: pd.DataFrame, source: str) -> FloatArray:
+    """Numbers of the table to predict at; an error says that it is that table which is wrong."""
+    try:
+        return inputs.read(frame)
+    except TableError as error:
+        raise TableError(f"{source}: {error}") from None
 
 
 class _Table(NamedTuple):
@@ -174,8 +183,8 @@ def _read(frame: pd.DataFrame, angle: str, inputs: Inputs, unit: str | None, sou
     used = ~(np.isnan(column.raw) | np.isnan(X).any(axis=1))
     if used.sum() < FEWEST:
         raise TableError(
-            f"{source} has {int(used.sum())} rows with an angle and all inputs, of {len(X):,}; at least {FEWEST} are "
-            "needed"
+            f"rows of {source} with an angle and all inputs: {int(used.sum())} of {len(X):,}; at least "
+            f"{FEWEST} are needed"
         )
     columns = [column_read(angle, "angle", unit_words(column.unit), column.raw)]
     columns += [column_read(part.name, "input", part.meaning, part.raw(frame)) for part in inputs.columns]

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _SHOWN = 12
+_TRIED = 50
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
 
@@ -103,6 +104,7 @@ def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
     if column.dtype.kind in "iufb":
         values = column.to_numpy(dtype=float, na_value=np.nan)
     else:
+        _refuse_words(column, name)
         values = np.array([_number(cell, row, name) for row, cell in enumerate(column)], dtype=float)
     bad = np.flatnonzero(np.isinf(values))
     if bad.size:
@@ -112,13 +114,27 @@ def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
     return values
 
 
+def _refuse_words(column: pd.Series, name: str) -> None:
+    """An error where none of the first cells is a number, and none is written as one with a decimal comma."""
+    some = [cell for cell in column.head(_TRIED) if not is_missing(cell)]
+    if not any(_is_number(cell) or _DECIMAL_COMMA.fullmatch(str(cell)) for cell in some) and len(some) > 1:
+        shown = ", ".join(map(repr, dict.fromkeys(map(str, some[:3]))))
+        raise TableError(f"column {name!r} holds no numbers ({shown}, ...); choose another column")
+
+
+def _is_number(cell: Any) -> bool:
+    try:
+        float(cell)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
 def _number(cell: Any, row: int, name: str) -> float:
     if is_missing(cell):
         return float("nan")
-    try:
+    if _is_number(cell):
         return float(cell)
-    except (TypeError, ValueError):
-        pass
     if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell):
         cure = "it has a decimal comma: read the file with decimal=',' (on the command line --decimal ,)"
     else:

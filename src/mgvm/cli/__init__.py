@@ -1,0 +1,87 @@
+"""The command ``mgvm``: parse, call, print.
+
+Exit codes: 0 done; 1 failed; 2 the call was wrong or would have replaced a file; 3 the data cannot be used as
+asked; 130 stopped with Ctrl-C.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import sys
+from collections.abc import Sequence
+
+import mgvm
+from mgvm.cli import _demo, _density, _pca, _regress, _reproduce
+
+EXIT_CODES = (
+    "exit codes: 0 done; 1 failed; 2 the call was wrong or would have replaced a file; 3 the data cannot be used as "
+    "asked; 130 stopped with Ctrl-C"
+)
+_COMMANDS = (_regress, _density, _pca, _demo, _reproduce)
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="mgvm", description="Laws, inference and learning for data that are angles.", epilog=EXIT_CODES
+    )
+    parser.add_argument("--version", action="version", version=f"mgvm {mgvm.__version__}")
+    commands = parser.add_subparsers(title="commands", dest="command", metavar="command")
+    for module in _COMMANDS:
+        module.add(commands).set_defaults(run=module.run)
+    for command in commands.choices.values():
+        command.epilog = "\n".join(filter(None, [command.epilog, EXIT_CODES]))
+    return parser
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return its exit code.
+
+    Parameters
+    ----------
+    arguments : sequence of str, optional
+        What follows ``mgvm``; taken from the command line by default.
+
+    Examples
+    --------
+    >>> from mgvm.cli import main
+    >>> main([])  # doctest: +ELLIPSIS
+    usage: mgvm ...
+    0
+    """
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    if options.command is None:
+        parser.print_help()
+        return 0
+    try:
+        return _run(options)
+    except KeyboardInterrupt:
+        print("\nmgvm: stopped; nothing was left half written", file=sys.stderr)
+        return 130
+    except ModuleNotFoundError as error:
+        if (error.name or "").startswith("mgvm"):
+            raise
+        print(f'mgvm: {error.name} is not installed; the command line needs: pip install "mgvm[cli]"', file=sys.stderr)
+        return 1
+    except BrokenPipeError:
+        # Whoever read our output has gone (`mgvm demo | head`); keep Python from failing on the rest at exit.
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
+    except OSError as error:
+        print(f"mgvm: {error}", file=sys.stderr)
+        return 1
+
+
+def _run(options: argparse.Namespace) -> int:
+    from mgvm.saving import ModelFileError
+    from mgvm.tables.errors import RefusedError, TableError
+
+    try:
+        return int(options.run(options))
+    except RefusedError as error:
+        print(f"mgvm {options.command}: {error}", file=sys.stderr)
+        return 2
+    except (TableError, ModelFileError) as error:
+        print(f"mgvm {options.command}: {error}", file=sys.stderr)
+        return 3
