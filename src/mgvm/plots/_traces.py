@@ -76,15 +76,17 @@ def free_energy(result: Any, ax: Axes | None = None, **line_options: Any) -> lis
 
 def _history(result: Any) -> FloatArray:
     """Shape (iterations, laws)."""
-    values = next((getattr(result, name) for name in _HISTORIES if hasattr(result, name)), result)
+    found = (getattr(result, name, None) for name in _HISTORIES)
+    # An array has a method called trace.
+    values = next((history for history in found if history is not None and not callable(history)), result)
     if hasattr(result, "samples"):
         raise TypeError("a Gibbs sampler has no free energy; draw its chains with mgvm.plots.trace")
     try:
         history = check.finite(values, "result")
     except TypeError:
-        found = type(result).__name__
+        names, kind = ", ".join(_HISTORIES), type(result).__name__
         raise TypeError(
-            f"result must have a history ({', '.join(_HISTORIES)}) or be numbers, got {found}; fit an estimator first"
+            f"result must have a history ({names}) or be numbers, got {kind}; fit an estimator first"
         ) from None
     if history.size == 0 or history.ndim == 0:
         raise ValueError("the history is empty: the engine does not iterate, or has not run")
