@@ -12,7 +12,19 @@ from docutils import nodes
 from sphinx import addnodes
 from sphinx.application import Sphinx
 
-_MODULES = ("circle", "torus", "inference", "learning", "models", "datasets", "angles", "scores", "plots")
+_MODULES = (
+    "circle",
+    "torus",
+    "inference",
+    "learning",
+    "models",
+    "datasets",
+    "angles",
+    "scores",
+    "plots",
+    "saving",
+    "jobs",
+)
 _CALL = re.compile(r"([A-Za-z_][\w.]*)(\(.*\))?")
 # Functions whose bare names cannot be taken for ordinary words or for parameters.
 _PLAIN = ("inference", "learning", "datasets")

@@ -1,0 +1,55 @@
+"""Every relative link of the README and of the guide leads to a file, and every anchor to a heading."""
+
+import re
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PAGES = [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").glob("*.md"))]
+LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
+GENERATED = {"auto_gallery/index": "gallery/GALLERY_HEADER.rst"}  # made by the build from these
+
+
+def without_code(text):
+    return re.sub(r"`[^`\n]*`", "", re.sub(r"^```.*?^```", "", text, flags=re.M | re.S))
+
+
+def anchors(page):
+    """Headings as both GitHub and Sphinx name them."""
+    headings = re.findall(r"^#{1,6} (.+?)\s*$", re.sub(r"^```.*?^```", "", page.read_text(), flags=re.M | re.S), re.M)
+    return {re.sub(r"[^\w\- ]", "", heading.replace("`", "").lower()).replace(" ", "-") for heading in headings}
+
+
+def broken(page):
+    for target in LINK.findall(without_code(page.read_text())):
+        if re.match(r"[a-z]+:", target):
+            continue
+        name, _, anchor = target.partition("#")
+        path = page.parent / GENERATED.get(name, name) if name else page
+        if not path.exists():
+            yield f"{target}: there is no {path}"
+        elif anchor and anchor not in anchors(path):
+            yield f"{target}: {path.name} has no such heading, it has {sorted(anchors(path))}"
+
+
+@pytest.mark.parametrize("page", PAGES, ids=lambda path: path.name)
+def test_relative_links_lead_somewhere(page):
+    assert list(broken(page)) == []
+
+
+def test_a_broken_link_is_found(tmp_path):
+    page = tmp_path / "page.md"
+    page.write_text("# Here\n[a](#here) [b](nowhere.md) [c](#there) [d](https://example.org) `[e](code.md)`\n")
+    assert [line.split(":")[0] for line in broken(page)] == ["nowhere.md", "#there"]
+
+
+def test_every_page_is_in_the_table_of_contents():
+    listed = set()
+    for page in (ROOT / "docs").glob("*.md"):
+        for block in re.findall(r"^```\{toctree\}(.*?)^```", page.read_text(), flags=re.M | re.S):
+            entries = [line.strip() for line in block.splitlines() if line.strip() and not line.startswith(":")]
+            listed |= {re.sub(r".*<(.*)>", r"\1", entry) for entry in entries}
+    pages = {page.stem for page in (ROOT / "docs").glob("*.md")} - {"index"}
+    assert pages <= listed
+    assert not {name for name in listed if "/" not in name} - pages
