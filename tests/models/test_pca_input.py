@@ -91,7 +91,7 @@ WARNINGS = [
 @pytest.mark.filterwarnings("ignore:EM did not settle")
 def test_data_that_are_doubtful(data, size, message):
     with pytest.warns(UserWarning, match=message) as caught:
-        model = CircularPCA(size, random_state=0, max_iter=30, tol=1e-3).fit(data)
+        model = CircularPCA(size, structure=None, random_state=0, max_iter=30, tol=1e-3).fit(data)
     assert all(one.filename == __file__ for one in caught)
     assert np.isfinite(model.score(data))
     assert np.isfinite(model.denoise(data)).all()

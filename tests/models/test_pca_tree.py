@@ -224,9 +224,49 @@ def test_auto_takes_a_tree_for_rigid_markers_only():
     rng = np.random.default_rng(16)
     _, Y = arm(rng, noise=2.0)
     assert CircularPCA(3, structure="auto", max_iter=2, tol=1e3).fit(Y).structure_.tree.parents == (-1, -1, 1)
-    other = rng.normal(size=(1000, 6)) @ rng.normal(size=(6, 6))
+    # Distances of markers that turn as no arm does vary alike, by chance: noise that would explain it is not there.
+    angles = rng.vonmises(0.0, 1.0, (300, 3))
+    other = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) @ rng.normal(size=(6, 6))
+    other += 0.1 * rng.normal(size=other.shape)
     model = CircularPCA(3, structure="auto", max_iter=2, tol=1e3, random_state=0).fit(other)
     assert not hasattr(model.structure_, "tree")
+    assert model.prior_ == "von_mises"
+    few = CircularPCA(3, max_iter=2, tol=1e3, random_state=0).fit(Y[:40])
+    assert not hasattr(few.structure_, "tree")
+
+
+def test_the_tree_hangs_elsewhere_than_on_an_origin_far_away():
+    # Seen from far away, circles are nearly straight lines and every distance varies little for its length.
+    _, Y = arm(np.random.default_rng(17), noise=4.0)
+    assert KinematicTree.found(Y, 3).fixed == "origin"
+    assert KinematicTree.found(Y + np.tile([900.0, 700.0], 3), 3).fixed == "common"
+
+
+def short_arcs(rng, count=1500, noise=2.0, centre=(40.0, 25.0)):
+    """Two links that turn by less than a quarter of a circle; the second half of the rows turns elsewhere."""
+    angles = np.column_stack([rng.vonmises(0.3, 12.0, 2 * count), rng.vonmises(-0.8, 12.0, 2 * count)])
+    angles[count:] += [1.2, -1.2]
+    links_ = np.stack([30.0 * np.exp(1j * angles[:, 0]), 20.0 * np.exp(1j * angles[:, 1])], axis=1)
+    at = np.cumsum(links_, axis=1) + complex(*centre)
+    clean = np.stack([at.real, at.imag], axis=2).reshape(2 * count, 4)
+    noisy = clean + noise * rng.normal(size=clean.shape)
+    return noisy[:count], noisy[count:], clean[count:]
+
+
+def test_the_default_denoises_rows_that_turn_as_none_was_learnt_from():
+    learn, new, clean = short_arcs(np.random.default_rng(18))
+
+    def error(**options):
+        model = CircularPCA(2, random_state=0, tol=1e-4, **options).fit(learn)
+        return np.sqrt(np.mean((model.denoise(new) - clean) ** 2)), model
+
+    default, model = error()
+    assert model.prior_ == "flat"
+    assert (model.kappa_ == 0.0).all()
+    assert default < 0.85 * np.sqrt(np.mean((new - clean) ** 2))
+    assert default < 0.9 * error(prior="von_mises")[0]
+    assert default < 0.5 * error(prior="uniform")[0]
+    assert np.isfinite(model.posterior(new[:3]).log_normalizer()).all()
 
 
 def test_a_background_serves_rows_unlike_those_learnt_from():

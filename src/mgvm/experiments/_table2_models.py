@@ -38,13 +38,19 @@ class Model(NamedTuple):
     ours: bool = False
 
 
-def _circular(cell: Cell, size: int = 3, **options: Any) -> CircularPCA:
-    starts, tolerance = (4, _TOLERANCE) if cell.full else (1, _QUICK_TOLERANCE)
-    return CircularPCA(size, n_init=starts, tol=tolerance, random_state=cell.seed, **options)
+def _default(cell: Cell, **options: Any) -> CircularPCA:
+    """As many angles as the arm has, the rest as it comes."""
+    starts, tolerance = (2, _TOLERANCE) if cell.full else (1, _QUICK_TOLERANCE)
+    own = {"n_components": cell.tree.n_angles, "n_init": starts, "tol": tolerance, "random_state": cell.seed}
+    return CircularPCA(**{**own, **options})
 
 
-def _on_tree(cell: Cell, **options: Any) -> CircularPCA:
-    return _circular(cell, cell.tree.n_angles, **{"structure": cell.tree, **options})
+def _free(cell: Cell, size: int = 3, **options: Any) -> CircularPCA:
+    return _default(cell, n_components=size, structure=None, prior="von_mises", **options)
+
+
+def _on_tree(cell: Cell, prior: str = "von_mises") -> CircularPCA:
+    return _default(cell, structure=cell.tree, prior=prior)
 
 
 def baselines(full: bool) -> list[Model]:
@@ -69,18 +75,18 @@ def baselines(full: bool) -> list[Model]:
 
 def circular(full: bool, motion: str) -> list[Model]:
     """Circular PCA with three angles; with a tree the robot has four, and variational Bayes may have as many."""
-    mean_field = Model("cPCA, mean field", lambda cell: _circular(cell, inference="mean_field"), ours=True)
-    bayes = Model("cPCA-VB", lambda cell: _circular(cell, 4, method="vb"), ours=True)
-    found = Model("cPCA, tree found", lambda cell: _on_tree(cell, structure="tree"), ours=True)
-    joint = Model("cPCA, joint", lambda cell: _on_tree(cell, prior="kernel"), ours=True)
-    auto = Model("cPCA, all found", lambda cell: _on_tree(cell, structure="tree", prior="auto"), ours=True)
+    mean_field = Model("cPCA, mean field", lambda cell: _free(cell, inference="mean_field"), ours=True)
+    bayes = Model("cPCA-VB", lambda cell: _free(cell, 4, method="vb"), ours=True)
+    joint = Model("cPCA, joint", lambda cell: _on_tree(cell, "kernel"), ours=True)
+    auto = Model("cPCA, all found", lambda cell: _default(cell, prior="auto"), ours=True)
     return [
         *([mean_field] if full else []),
-        Model(POINT, _circular, ours=True),
-        *([bayes, found] if full else []),
+        Model(POINT, _free, ours=True),
+        *([bayes] if full else []),
         Model(TREE, _on_tree, ours=True),
-        Model("cPCA, tree, flat", lambda cell: _on_tree(cell, prior="uniform"), ours=True),
+        Model("cPCA, tree, flat", lambda cell: _on_tree(cell, "flat"), ours=True),
         *([joint] if full or motion != "robot" else []),
+        Model("cPCA, default", _default, ours=True),
         *([auto] if full else []),
     ]
 

@@ -76,7 +76,7 @@ def tasks(full: bool = False) -> list[Task]:
     noises = (2.5, 5.0, 10.0, 15.0)
     pairs: list[tuple[str, str, tuple[float, ...]]]
     if full:
-        pairs = [(motion, split, noises) for split in (RANDOM, BLOCKED) for motion in _NAMES]
+        pairs = [(motion, RANDOM, noises) for motion in _NAMES] + [(motion, BLOCKED, noises[:3]) for motion in _NAMES]
     else:
         pairs = [("fishing", RANDOM, noises[:3]), ("robot", RANDOM, noises[:3]), ("fishing", BLOCKED, noises[1:2])]
     return [Task(motion, split, some, models(full, motion), full) for motion, split, some in pairs]

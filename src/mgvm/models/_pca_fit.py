@@ -52,6 +52,17 @@ def reporter(most: int, verbose: int) -> Callable[[int, float], object]:
     return speak
 
 
+def warn_unsettled(history: list[float], tol: float) -> None:
+    """Say by how much a fit has not settled."""
+    last = abs(history[-1] - history[-2]) if len(history) > 1 else np.inf
+    warnings.warn(
+        f"EM did not settle within {len(history)} iterations: the last gained {last:.2g} nats a row, above "
+        f"tol = {tol:g}; raise max_iter or tol",
+        ConvergenceWarning,
+        stacklevel=4,
+    )
+
+
 def maximised(sums: Statistics, structure: Structure, parameters: Parameters, *, learn_prior: bool) -> Parameters:
     """The M-step."""
     weights = structure.solve(sums)

@@ -20,7 +20,7 @@ _OUTER = 0.01  # quantiles that stand for the least and the largest distance
 _LEAST = 1e-2  # of the mean square of a distance: its square without noise
 _ROUNDS = 10
 _CLOSE = 3.0  # standard errors within which links are as steady
-_SIMPLER = 1.25  # costs this much higher are no reason to hang the tree elsewhere than on the origin
+_SIMPLER = 0.02  # of the costs: beyond their errors, no reason to hang the tree elsewhere than on the origin
 _FREER = 1.5  # nor are these to give every root a fixed point of its own
 
 
@@ -105,7 +105,8 @@ def skeleton(markers: FloatArray, *, offset: bool = True) -> Skeleton:
     best = min(common, key=lambda found: found.costs.sum())
     if own.parents.count(-1) > 1 and _FREER * own.costs.sum() < min(best.costs.sum(), origin.costs.sum()):
         return own
-    return origin if origin.costs.sum() <= _SIMPLER * best.costs.sum() else best
+    limit = 1.0 + _SIMPLER + np.sqrt(2.0 / len(markers))
+    return origin if origin.costs.sum() <= limit * best.costs.sum() else best
 
 
 def _settled(markers: FloatArray, pairs: FloatArray, centre: FloatArray) -> Skeleton:

@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mgvm._validation import FloatArray
-from mgvm.models._pca_prior import Prior
+from mgvm.models._pca_prior import Prior, uniform
 
 
 class Parameters(NamedTuple):
@@ -25,6 +25,10 @@ class Parameters(NamedTuple):
     def size(self) -> int:
         """D."""
         return (self.weights.shape[1] - 1) // 2
+
+    def flattened(self) -> Parameters:
+        """The same under a uniform prior."""
+        return self._replace(prior=uniform(self.size))
 
     def at(self, angles: FloatArray) -> FloatArray:
         """y without noise at angles (n, D)."""

@@ -13,11 +13,12 @@ from mgvm.models._pca_maximisation import Masked, Structure
 from mgvm.models._pca_tree import KinematicTree
 
 METHODS = ("point", "vb")
-PRIORS = ("von_mises", "uniform", "mixture", "kernel", "auto")
+PRIORS = ("von_mises", "uniform", "flat", "mixture", "kernel", "auto")
 COMPONENTS = {"mixture": 30, "kernel": 300}
 ENGINES = ("auto", "quadrature", "mean_field", "von_mises", "gibbs")
 MOST_BY_QUADRATURE = 4  # angles; 3^D nodes
 _SWEEPS = 50
+_ENOUGH = 100  # rows to tell rigid links from others
 
 
 def engine_of(name: str, size: int, rng: np.random.Generator) -> Engine:
@@ -39,12 +40,25 @@ def engine_of(name: str, size: int, rng: np.random.Generator) -> Engine:
     return MeanField("gvm" if word == "mean_field" else word)
 
 
+def is_auto(structure: Any) -> bool:
+    """Whether it is for the data to say."""
+    return isinstance(structure, str) and structure == "auto"
+
+
+def prior_of(prior: Any, *, rigid: bool) -> str:
+    """The prior by name; by default nothing is held of the angles of rigid links."""
+    if prior is None:
+        return "flat" if rigid else "von_mises"
+    return check.choice(prior, "prior", PRIORS)
+
+
 def structure_of(structure: Any, Y: FloatArray, size: int, *, offset: bool) -> tuple[Structure, FloatArray | None]:
     """The structure, and W to begin with where it tells."""
     columns = Y.shape[1]
     if isinstance(structure, str) and check.choice(structure, "structure", ("tree", "auto")) == "auto":
         # Of several markers in the plane, as far as the columns can be that, and they look rigid.
-        found = KinematicTree.found(Y, size, offset=offset) if columns % 2 == 0 and 2 < columns <= 2 * size else None
+        markers = len(Y) >= _ENOUGH and columns % 2 == 0 and 2 < columns <= 2 * size
+        found = KinematicTree.found(Y, size, offset=offset) if markers else None
         structure = found if found is not None and found.is_rigid(Y, offset=offset) else None
     if isinstance(structure, str):
         if columns % 2 or columns // 2 > size:

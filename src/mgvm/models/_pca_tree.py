@@ -151,7 +151,10 @@ class KinematicTree:
         return out
 
     def is_rigid(self, Y: FloatArray, *, offset: bool = True) -> bool:
-        """Whether one variance of noise explains how lengths vary, but for some hundredths; hidden joints are free."""
+        """Whether one variance of noise explains how lengths vary, but for some hundredths; hidden joints are free.
+
+        Columns vary by the noise at least, in any direction: more than their least principal variance it cannot be.
+        """
         markers = np.asarray(Y, dtype=np.float64).reshape(len(Y), -1, self.dimension)
         centres = self._centres(markers, offset=offset)
         found = []
@@ -162,9 +165,13 @@ class KinematicTree:
                 if not square > np.sqrt(_NOTHING) * (square + self.dimension * variance):
                     return False
                 found.append((variance if parent < 0 else 0.5 * variance, square))
-        if not found:
+        rows = links_between.complete(np.asarray(Y, dtype=np.float64))
+        if not found or len(rows) <= rows.shape[1]:
             return False
-        most = min(variance for variance, _ in found) * (1.0 + _APART * np.sqrt(2.0 / len(Y)))
+        noise, slack = min(variance for variance, _ in found), 1.0 + _APART * np.sqrt(2.0 / len(Y))
+        if noise > slack * float(np.linalg.eigvalsh(np.cov(rows.T))[0]):
+            return False
+        most = slack * noise
         return all(variance <= most + _GIVES**2 * square for variance, square in found)
 
     def _turning(self, marker: int, apart: FloatArray, *, offset: bool) -> list[tuple[int, int, float]]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import warnings
 from typing import Any, Self
 
 import numpy as np
@@ -12,7 +11,6 @@ from sklearn.utils.validation import check_is_fitted
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.inference.result import ConvergenceWarning
 from mgvm.models import _pca_fit, _pca_prior, _pca_start
 from mgvm.models._circular_regressor import generator_of
 from mgvm.models._pca_background import WithBackground
@@ -25,7 +23,7 @@ from mgvm.models._pca_maximisation import Structure
 from mgvm.models._pca_parameters import Parameters
 from mgvm.models._pca_reader import Reader, What
 from mgvm.models._pca_rows import InMemory, Rows, Source
-from mgvm.models._pca_settings import COMPONENTS, METHODS, PRIORS, engine_of, structure_of
+from mgvm.models._pca_settings import COMPONENTS, METHODS, engine_of, is_auto, prior_of, structure_of
 from mgvm.models._pca_vb_fit import Search, angles_to_begin_with, variational_fit, with_faint_angles
 from mgvm.torus.mgvm import MGvM
 
@@ -44,13 +42,17 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Maximum likelihood, or variational Bayes: laws of W = [A B c] and of the noise, and as many angles as the data
         support. The latter begins with the point estimate of as many angles as the columns can tell apart, and small
         columns for the rest.
-    structure : None, "tree", "auto", KinematicTree or bool array (M, D)
-        Which A and B may be: any; rigid links between markers (x₁, y₁, x₂, y₂, …) in the plane, found from the data or
-        given; or zero where a mask is False. "auto" takes a tree if there are angles enough and its links look rigid.
-    prior : {"von_mises", "uniform", "mixture", "kernel", "auto"}
-        Of the angles: independent von Mises laws; nothing; a joint law learnt with the rest, a mixture of products of
+    structure : "auto", None, "tree", KinematicTree or bool array (M, D)
+        Which A and B may be: any (None); rigid links between markers (x₁, y₁, x₂, y₂, …) in the plane, found from the
+        data or given; or zero where a mask is False. "auto" takes a tree if there are angles enough and its links look
+        rigid, with ``method="point"``.
+    prior : {None, "von_mises", "uniform", "flat", "mixture", "kernel", "auto"}
+        Of the angles: independent von Mises laws; nothing; "flat", nothing once all else was learnt under von Mises
+        laws, which find the centres of short arcs better; a joint law learnt with the rest, a mixture of products of
         von Mises laws, or many narrow ones of one width, beginning at the angles of rows; or that of "uniform",
-        "von_mises", "kernel" under which blocks of rows left out of the fit are likeliest.
+        "von_mises", "kernel" under which blocks of rows left out of the fit are likeliest. None is "flat" on rigid
+        links, which say enough to denoise rows unlike those learnt from, and "von_mises" otherwise. Where new rows
+        move as those learnt from, "kernel" is the best denoiser.
     inference : {"auto", "quadrature", "mean_field", "von_mises", "gibbs"}
         The E-step: Gauss-Hermite nodes around the mode (D <= 4 by default), mean field with GvM or with von Mises
         factors, or Gibbs sampling.
@@ -88,11 +90,11 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Of its components.
     free_energy_ : ndarray
         Log-likelihood of a row before every M-step, or its bound where the E-step has one or the method is "vb",
-        which begins anew when an angle is dropped.
+        which begins anew when an angle is dropped; under the prior it was learnt with.
     n_iter_, converged_ : int, bool
         Iterations of EM and whether it settled.
     prior_ : str
-        The prior, or the one that was chosen.
+        The prior that was taken.
     structure_ : Structure
         What was kept.
 
@@ -115,8 +117,8 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
         n_components: int = 1,
         *,
         method: str = "point",
-        structure: Any = None,
-        prior: str = "von_mises",
+        structure: Any = "auto",
+        prior: str | None = None,
         inference: str = "auto",
         fit_offset: bool = True,
         n_init: int = 4,
@@ -150,14 +152,15 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
         Y = source.subset(_FIRST, rng)
         size = check.integer(self.n_components, "n_components", minimum=1)
         most, variational = size, check.choice(self.method, "method", METHODS) == "vb"
-        if variational and self.structure is None:
+        asked = None if variational and is_auto(self.structure) else self.structure
+        if variational and asked is None:
             size = angles_to_begin_with(size, Y.shape[1])
-        self.prior_ = check.choice(self.prior, "prior", PRIORS)
+        self._engine = engine_of(self.inference, size, rng)
+        structure, start = structure_of(asked, Y, size, offset=bool(self.fit_offset))
+        self.prior_ = prior_of(self.prior, rigid=start is not None)
         if self.prior_ == "auto":
             self.prior_ = chosen_prior(self, Y)
-        self._engine = engine_of(self.inference, size, rng)
-        structure, start = structure_of(self.structure, Y, size, offset=bool(self.fit_offset))
-        warn_of(source.facts, size, structured=start is not None or not isinstance(self.structure, str | None))
+        warn_of(source.facts, size, structured=start is not None or not isinstance(asked, str | None))
         count = check.integer(self.n_init, "n_init", minimum=1)
         starts = [start] if start is not None else _pca_start.candidates(Y, size, count, rng)
         found = self._best(source, Y, [_pca_start.started(weights, Y) for weights in starts], structure)
@@ -165,6 +168,8 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
             found = self._with_joint_prior(source, Y, found, structure)
         if variational and not found.interrupted:
             found = self._variational(source, Y, found, structure, most, rng)
+        if self.prior_ == "flat":
+            found = found._replace(parameters=found.parameters.flattened())
         self._keep(found, structure)
         return self
 
@@ -228,13 +233,7 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
         self.free_energy_ = np.array(found.history)
         self.n_iter_, self.converged_ = len(found.history), found.converged
         if not found.converged and not found.interrupted:
-            last = abs(found.history[-1] - found.history[-2]) if len(found.history) > 1 else np.inf
-            warnings.warn(
-                f"EM did not settle within {self.n_iter_} iterations: the last gained {last:.2g} nats a row, above "
-                f"tol = {self.tol:g}; raise max_iter or tol",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
+            _pca_fit.warn_unsettled(found.history, float(self.tol))
 
     # ---- what the fit tells of rows ---------------------------------------------------------------------------------
 
@@ -251,7 +250,7 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
         if np.isnan(Y).any() or len(self._parameters.prior.linear) > 1:
             raise ValueError(
                 "posterior() is one batch of mGvM laws that share their couplings: it needs complete rows (no NaN), "
-                "and prior='von_mises' or 'uniform'"
+                "and prior='von_mises', 'flat' or 'uniform'"
             )
         _, law = likelihood(Y, self._parameters, np.arange(Y.shape[1]))
         return posterior_law(law._replace(linear=law.linear + self._parameters.prior.linear[0]))[0]
