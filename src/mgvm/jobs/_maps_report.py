@@ -18,17 +18,20 @@ _MOST_PLACES = 36
 _MOST_ROSES = 16
 _ENOUGH = 5  # rows at a place, on average, from which on their histogram says something
 _FIELD = 14  # arrows along each side of a map
+_NARROWEST, _WIDEST = 30.0, 54.0  # points of a rose
+_INNER = 215.0  # points that the places span in the figure
 _SIZE = (4.6, 4.5)  # inches: two beside each other
+_WAYS = {
+    "compass": "Angles are drawn as they point on a map, north on top.",
+    "hours": "Times are drawn like the hand of a 24-hour clock: midnight on top, clockwise.",
+}
 _QUIET, _PLACE, _ARROWS = "#8A949E", "#1C2733", "#0072B2"
 
 
 def add_map(page: Page, result: RegressResult) -> None:
     """Roses or arcs at places, and arrows on a grid."""
     across, up = result.inputs.names
-    page.text(
-        "Angles are drawn as they point on a map, "
-        + ("north on top." if result.unit.name == "compass" else "zero to the right and counter-clockwise.")
-    )
+    page.text(_WAYS.get(result.unit.name, "Angles are drawn with zero to the right, counter-clockwise."))
     places, place = np.unique(result.X, axis=0, return_inverse=True)
     if len(places) <= _MOST_ROSES and len(result.X) >= _ENOUGH * len(places):
         _add_roses(page, result, places, [result.y[place.ravel() == k] for k in range(len(places))])
@@ -48,16 +51,25 @@ def _add_roses(page: Page, result: RegressResult, places: FloatArray, seen: list
 
     def draw(ax: Any) -> None:
         _name_axes(ax, result)
-        ax.scatter(*places.T, s=0.0)
+        ax.scatter(*places.T, s=12.0, color=_PLACE, linewidths=0.0)
         ax.margins(0.15)
         bare = functools.partial(dressed, unit=result.unit, bare=True)
-        roses_on_map(seen, places[:, 0], places[:, 1], ax, law=law, size=54.0, dress=bare)
+        roses_on_map(seen, places[:, 0], places[:, 1], ax, law=law, size=_room(places), dress=bare)
 
     page.figure(
         drawn(draw, _SIZE),
         f"Map with a rose histogram of {result.angle} at each of {len(places)} places, the predicted density on top.",
         "What was seen at each place (sectors, whose areas are shares) and the predicted density (curve).",
     )
+
+
+def _room(places: FloatArray) -> float:
+    """Points that a rose may be wide, so that most do not cover their neighbours."""
+    if len(places) < 2:
+        return _WIDEST
+    box = np.where(np.ptp(places, axis=0) > 0.0, np.ptp(places, axis=0), 1.0)
+    apart = np.linalg.norm((places[:, None] - places) / box, axis=-1) + 2.0 * np.eye(len(places))
+    return float(np.clip(0.9 * _INNER * np.median(apart.min(axis=1)), _NARROWEST, _WIDEST))
 
 
 def _add_arcs(page: Page, result: RegressResult) -> None:
@@ -76,7 +88,15 @@ def _draw_arcs(ax: Any, result: RegressResult, chosen: np.ndarray, law: Any) -> 
     from mgvm.plots import arcs
 
     ax.scatter(*result.X[chosen].T, s=12.0, color=_PLACE, linewidths=0.0, zorder=4)
-    arcs(law, result.X[chosen, 0], result.X[chosen, 1], ax, observed=result.y[chosen], radius=13.0)
+    arcs(
+        law,
+        result.X[chosen, 0],
+        result.X[chosen, 1],
+        ax,
+        observed=result.y[chosen],
+        compass=_is_clock(result),
+        radius=13.0,
+    )
     _name_axes(ax, result)
 
 
@@ -85,9 +105,15 @@ def _draw_field(ax: Any, result: RegressResult) -> None:
     law = result.predict_dist(grid)
     mean, length = np.asarray(law.mean_direction()), np.asarray(law.resultant_length())
     ax.scatter(*result.X.T, s=5.0, color=_QUIET, linewidths=0.0)
-    arrows = np.nan_to_num(length * np.cos(mean)), np.nan_to_num(length * np.sin(mean))
+    across, up = np.nan_to_num(length * np.cos(mean)), np.nan_to_num(length * np.sin(mean))
+    arrows = (up, across) if _is_clock(result) else (across, up)
     ax.quiver(*grid.T, *arrows, pivot="mid", angles="uv", color=_ARROWS, scale=1.15 * _FIELD, width=0.006)
     _name_axes(ax, result)
+
+
+def _is_clock(result: RegressResult) -> bool:
+    """Whether angles are drawn clockwise from the top. (Bearings are, once they are angles from east.)"""
+    return result.unit.name == "hours"
 
 
 def _name_axes(ax: Any, result: RegressResult) -> None:
