@@ -225,8 +225,9 @@ def test_auto_takes_a_tree_for_rigid_markers_only():
     _, Y = arm(rng, noise=2.0)
     assert CircularPCA(3, structure="auto", max_iter=2, tol=1e3).fit(Y).structure_.tree.parents == (-1, -1, 1)
     # Distances of markers that turn as no arm does vary alike, by chance: noise that would explain it is not there.
-    angles = rng.vonmises(0.0, 1.0, (300, 3))
-    other = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) @ rng.normal(size=(6, 6))
+    rng = np.random.default_rng(7)
+    angles = rng.vonmises(0.0, rng.uniform(0.0, 3.0, 3), (300, 3))
+    other = np.concatenate([np.cos(angles), np.sin(angles)], axis=1) @ rng.normal(size=(6, 6)).T
     other += 0.1 * rng.normal(size=other.shape)
     model = CircularPCA(3, structure="auto", max_iter=2, tol=1e3, random_state=0).fit(other)
     assert not hasattr(model.structure_, "tree")
