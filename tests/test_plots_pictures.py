@@ -82,6 +82,11 @@ def compass(figure):
 
 
 @picture
+def colour_ring(figure):
+    plots.colour_ring(whole(figure, projection="polar"))
+
+
+@picture
 def torus(figure):
     law = MGvM([2.0, 1.0], [0.5, -1.0], P=[[0.0, 1.5], [1.5, 0.0]])
     ax = whole(figure)
@@ -202,7 +207,7 @@ def test_picture_looks_as_it_did(name):
 
 def test_every_plot_has_a_picture():
     together = {"rose": {"circular_density", "dial", "radius"}, "torus": {"torus_density", "torus_scatter"}}
-    shown = set().union(PICTURES, {"joint_places"}, *together.values()) - {"torus"}
+    shown = set().union(PICTURES, {"angle_colours", "joint_places"}, *together.values()) - {"torus"}
     assert shown == set(plots.__all__)
 
 

@@ -52,6 +52,31 @@ def test_a_dial_can_become_a_compass_and_back():
         plots.compass(flat())
 
 
+def test_colours_come_round():
+    turn = np.linspace(-np.pi, np.pi, 361)
+    colours = plots.angle_colours(turn)
+    assert colours.shape == (361, 4)
+    np.testing.assert_allclose(plots.angle_colours(turn + 4 * np.pi), colours, atol=0.02)
+    assert np.abs(np.diff(colours, axis=0)).max() < 0.05
+    assert np.abs(colours[0] - colours[-1]).max() < 0.05
+    with pytest.raises(ValueError, match="angles must be finite radians, got nan"):
+        plots.angle_colours([np.nan])
+
+
+@pytest.mark.parametrize(
+    ("unit", "up", "right"), [("degrees", "90°", "0°"), ("hours", "00:00", "06:00"), ("compass", "N", "E")]
+)
+def test_the_ring_says_which_colour_is_which_angle(unit, up, right):
+    ring = plots.colour_ring(polar(), unit=unit, label="φ")
+    ax = ring[0].axes
+    for bar in ring:
+        middle = bar.get_x() + 0.5 * bar.get_width()
+        np.testing.assert_allclose(bar.get_facecolor(), plots.angle_colours(middle), atol=1e-9)
+    places = dict(zip([text.get_text() for text in ax.get_xticklabels()], ax.get_xticks(), strict=True))
+    np.testing.assert_allclose(on_page(ax, places[up]), [0, 1], atol=1e-9)
+    np.testing.assert_allclose(on_page(ax, places[right]), [1, 0], atol=1e-9)
+
+
 SEEN = [np.linspace(0.0, 1.0, 30), np.linspace(2.0, 2.2, 30)]
 
 

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mgvm import plots
-from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.experiments import genesis
 
@@ -54,21 +53,12 @@ def draw(result: genesis.Genesis, dpi: float = 110) -> Figure:
     return figure
 
 
-def _colours(angles: FloatArray) -> FloatArray:
-    """Colours that come round, with what is pale made darker for paper."""
-    from matplotlib import colormaps
-
-    colours = np.array(colormaps["twilight"](np.mod(angles / (2.0 * np.pi) + 0.5, 1.0)))
-    colours[:, :3] *= 0.86
-    return colours
-
-
 def _draw_line(ax: Axes, one: genesis.Construction) -> None:
     """The density on the line, with draws as bars, cut into turns."""
     edges = np.pi * (np.arange(-60, 121) / 30.0)
     shares = np.histogram(one.seen, edges)[0] / one.seen.size / np.diff(edges)
     middles = 0.5 * (edges[1:] + edges[:-1])
-    ax.bar(middles, shares, width=np.diff(edges), color=_colours(np.asarray(wrap(middles))), linewidth=0.0)
+    ax.bar(middles, shares, width=np.diff(edges), color=plots.angle_colours(np.asarray(wrap(middles))), linewidth=0.0)
     mean, deviation = genesis.LINE
     x = np.linspace(-2.0 * np.pi, 4.0 * np.pi, 600)
     density = np.exp(-0.5 * ((x - mean) / deviation) ** 2) / (deviation * np.sqrt(2.0 * np.pi))
@@ -91,7 +81,7 @@ def _draw_plane(ax: Axes, one: genesis.Construction) -> None:
     ax.plot(np.cos(turn), np.sin(turn), color=_CIRCLE, linewidth=1.1, zorder=3)
     if one.name == genesis.PROJECTING:
         shown = points[:_SHOWN]
-        colours = _colours(np.arctan2(shown[:, 1], shown[:, 0]))
+        colours = plots.angle_colours(np.arctan2(shown[:, 1], shown[:, 0]))
         for place, radius, colour in zip(shown[:_RAYS], radii, colours, strict=False):
             ax.plot(*np.stack([place, place / radius]).T, color=colour, linewidth=0.9, alpha=0.9, zorder=2)
             ax.plot(*(place / radius), "o", color=colour, markersize=4.0, zorder=4)
@@ -101,7 +91,7 @@ def _draw_plane(ax: Axes, one: genesis.Construction) -> None:
         others = points[~near][:_SHOWN]
         ax.scatter(others[:, 0], others[:, 1], s=6.0, color=_FAINT, linewidths=0.0, zorder=1)
         kept = points[near][: _SHOWN // 2]
-        colours = _colours(np.arctan2(kept[:, 1], kept[:, 0]))
+        colours = plots.angle_colours(np.arctan2(kept[:, 1], kept[:, 0]))
         ax.scatter(kept[:, 0], kept[:, 1], s=11.0, color=colours, linewidths=0.0, zorder=4)
     ax.set_aspect("equal")
     ax.set_xlim(-2.6, 2.9)
@@ -116,7 +106,7 @@ def _draw_plane(ax: Axes, one: genesis.Construction) -> None:
 def _draw_circle(ax: Any, one: genesis.Construction) -> None:
     bars = plots.rose(one.angles, ax, bins=_BINS, linewidth=0.0)
     middles = np.array([bar.get_x() + 0.5 * bar.get_width() for bar in bars])
-    for bar, colour in zip(bars, _colours(middles), strict=True):
+    for bar, colour in zip(bars, plots.angle_colours(middles), strict=True):
         bar.set_color(colour)
     plots.circular_density(one.law, ax, color=_INK, linewidth=1.5)
     ax.set_yticks([])

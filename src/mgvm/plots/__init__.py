@@ -9,6 +9,7 @@ Matplotlib is needed (``pip install "mgvm[plot]"``) and loads on the first call.
 from __future__ import annotations
 
 from mgvm.plots._calibration import calibration, pit_histogram, reliability
+from mgvm.plots._colours import angle_colours, colour_ring
 from mgvm.plots._doughnut import doughnut
 from mgvm.plots._map import roses_on_map
 from mgvm.plots._pairs import torus_pairs
@@ -19,9 +20,11 @@ from mgvm.plots._torus import torus_density, torus_scatter
 from mgvm.plots._traces import free_energy, trace
 
 __all__ = [
+    "angle_colours",
     "arcs",
     "calibration",
     "circular_density",
+    "colour_ring",
     "compass",
     "dial",
     "doughnut",
