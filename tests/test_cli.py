@@ -35,7 +35,7 @@ class Cardioid:
 
 @pytest.fixture
 def quick(monkeypatch):
-    for name in ("Ramachandran", "wind", "tides"):
+    for name in ("Ramachandran", "wind", "tides", "motion"):
         monkeypatch.delitem(demo.EXPERIMENTS, name)
     monkeypatch.setattr(
         time_of_day, "laws", lambda: [("von Mises", 2, Cardioid.fit), ("GvM, order 2", 4, Cardioid.fit)]
@@ -56,10 +56,10 @@ def test_demo_end_to_end(tmp_path):
     done = run("demo", "--out", "results", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
     assert time.monotonic() - start < 240  # with all compilation; half a minute once that is done
-    others = [f"{name}.{kind}" for name in ("ramachandran", "wind", "tides") for kind in ("png", "csv")]
+    others = [f"{name}.{kind}" for name in ("ramachandran", "wind", "tides", "motion") for kind in ("png", "csv")]
     for name in (FIGURE, TABLE, *others):
         assert f"wrote {os.path.join('results', name)}" in done.stdout
-    assert len(list((tmp_path / "results").iterdir())) == 8
+    assert len(list((tmp_path / "results").iterdir())) == 10
     table = tmp_path / "results" / TABLE
     assert (tmp_path / "results" / FIGURE).read_bytes().startswith(b"\x89PNG")
 
@@ -84,6 +84,12 @@ def test_demo_end_to_end(tmp_path):
     assert float(ours["behind_the_best"]) <= 2.0 * float(ours["paired_standard_error"])
     assert float(ours["log_density"]) > -0.31
     assert 0.85 < float(ours["share_in_90_percent_set"]) < 0.99
+    motion = {
+        row["model"]: (float(row["random_halves"]), float(row["second_half"]))
+        for row in rows_of(tmp_path / "results" / "motion.csv")
+    }
+    assert all(value > raw + 2.5 for value, raw in zip(motion["circular PCA"], motion["raw, noisy"], strict=True))
+    assert motion["circular PCA, joint"][0] > motion["circular PCA"][0] + 1.5
 
 
 def test_table_is_aligned_and_marks_the_best(quick, tmp_path, capsys):

@@ -9,6 +9,7 @@ from mgvm.experiments.ramachandran import Ramachandran
 from mgvm.experiments.time_of_day import Fit
 
 if TYPE_CHECKING:
+    from mgvm.experiments.motion import Motion
     from mgvm.experiments.regressions import Regression
 
 
@@ -75,6 +76,20 @@ def tides(result: Regression) -> str:
     ]
     title = "Tides of southern England: times of day at 25 held-out ports, given 26"
     return "\n".join([title, *_scores(result), "", *key])
+
+
+def motion(result: Motion) -> str:
+    """Signal-to-noise ratios, then what they mean."""
+    lines = ["Markers on an arm under noise of 5 pixels: signal to noise when denoised, dB"]
+    lines.append(f"  {'model':<22}{'random halves':>15}{'second half, given the first':>32}")
+    lines += [f"  {name:<22}{first:>15.1f}{second:>32.1f}" for name, (first, second) in result.decibels.items()]
+    lines += [
+        "",
+        "Between random halves every frame has neighbours to learn from: a joint prior",
+        "of the angles gains by them. The second half turns as the first never does:",
+        "rigid links, found from the noisy markers, take noise out of it all the same.",
+    ]
+    return "\n".join(lines)
 
 
 def _scores(result: Regression) -> list[str]:

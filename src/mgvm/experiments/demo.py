@@ -100,11 +100,31 @@ def _scores_table(subject: str, result: Regression) -> Sequence[Table]:
     return [(f"scores of regressions on held-out {subject}", ("model", *_SCORES), rows)]
 
 
+def _motion() -> Experiment:
+    from mgvm.experiments import _motion_figure, motion
+
+    return Experiment(
+        "motion.png",
+        ("motion.csv",),
+        lambda report: motion.compute(report),
+        _motion_figure.draw,
+        _demo_text.motion,
+        lambda result: [
+            (
+                "signal-to-noise ratio of denoised markers in dB, the frames split at random or in the middle",
+                ("model", "random_halves", "second_half"),
+                [(name, f"{first:.6f}", f"{second:.6f}") for name, (first, second) in result.decibels.items()],
+            )
+        ],
+    )
+
+
 EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
     "time of day": _time_of_day,
     "Ramachandran": _ramachandran,
     "wind": _wind,
     "tides": _tides,
+    "motion": _motion,
 }
 
 
