@@ -17,7 +17,8 @@ def add(commands: Any) -> argparse.ArgumentParser:
         description="Fit von Mises, wrapped normal, projected normal and GvM of order 1 to 6 to the time of day of "
         "564,516 Uber pick-ups, weekdays and weekends apart; learn the density of the angles phi, psi and chi1 of "
         "aspartate in proteins; predict the direction of the wind at 52 German stations from 208 others, and the times "
-        "of tides at 25 English ports from 26 others; take the noise out of markers on a moving arm. Prints tables; writes them as CSV, and figures as PNG.",
+        "of tides at 25 English ports from 26 others; take the noise out of markers on "
+        "a moving arm. Prints tables; writes them as CSV, and figures as PNG.",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("mgvm-demo"), metavar="DIR", help="where to write (default: mgvm-demo)"
