@@ -1,3 +1,4 @@
+import base64
 import re
 from html.parser import HTMLParser
 
@@ -140,6 +141,22 @@ def test_large_drawings_become_dots():
     text = Page("x").figure(figure, "dots").html()
     assert "data:image/png;base64," in text
     assert len(text) < 400_000
+
+
+@pytest.mark.parametrize(("kind", "dpi"), [("png", 80), ("png", 250), ("svg", 72)])
+def test_pictures_in_files_are_held_in_the_page_at_their_size(tmp_path, kind, dpi):
+    path = tmp_path / f"drawing.{kind}"
+    drawing(4.0).savefig(path, dpi=dpi)
+    (image,) = Nesting(Page("x").figure(path, "a line").html()).images
+    assert (image["width"], image["height"]) == ("384", "288")
+    assert base64.b64decode(image["src"].partition("base64,")[2]) == path.read_bytes()
+
+
+def test_other_files_are_no_pictures(tmp_path):
+    path = tmp_path / "table.csv"
+    path.write_text("a,b")
+    with pytest.raises(ValueError, match="is no PNG picture"):
+        Page("x").figure(path, "a table")
 
 
 def test_long_pages_have_contents_whose_links_lead_somewhere():

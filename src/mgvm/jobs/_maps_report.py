@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
 _MOST_PLACES = 36
 _MOST_ROSES = 16
+_MOST_POINTS = 3000
 _ENOUGH = 5  # rows at a place, on average, from which on their histogram says something
 _FIELD = 14  # arrows along each side of a map
 _NARROWEST, _WIDEST = 30.0, 54.0  # points of a rose
@@ -104,7 +105,8 @@ def _draw_field(ax: Any, result: RegressResult) -> None:
     grid = _grid(result.X)
     law = result.predict_dist(grid)
     mean, length = np.asarray(law.mean_direction()), np.asarray(law.resultant_length())
-    ax.scatter(*result.X.T, s=5.0, color=_QUIET, linewidths=0.0)
+    shown = np.random.default_rng(0).permutation(len(result.X))[:_MOST_POINTS]
+    ax.scatter(*result.X[shown].T, s=5.0, color=_QUIET, linewidths=0.0)
     across, up = np.nan_to_num(length * np.cos(mean)), np.nan_to_num(length * np.sin(mean))
     arrows = (up, across) if _is_clock(result) else (across, up)
     ax.quiver(*grid.T, *arrows, pivot="mid", angles="uv", color=_ARROWS, scale=1.15 * _FIELD, width=0.006)

@@ -48,7 +48,7 @@ def density_report(result: DensityResult) -> Page:
     parts.add_data(page, result.data)
     parts.add_model(page, result)
     _add_components(page, result)
-    parts.add_history(page, result.model, "Mean log density of the rows and the prior")
+    parts.add_history(page, result.model, "The mean log density of the rows with the prior's share")
     parts.add_scores(page, result.comparison)
     parts.add_calibration(page, result.calibration)
     words = (

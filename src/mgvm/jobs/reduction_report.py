@@ -57,7 +57,7 @@ def pca_report(result: PcaResult) -> Page:
     parts.add_data(page, result.data)
     parts.add_model(page, result)
     _add_loadings(page, result)
-    parts.add_history(page, result.model, "Log-likelihood of a row, or its bound,")
+    parts.add_history(page, result.model, "The log-likelihood of a row (or its bound)")
     parts.add_scores(page, result.comparison)
     parts.add_calibration(page, result.calibration)
     names = [f"angle{d + 1}" for d in range(count)]

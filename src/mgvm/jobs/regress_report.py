@@ -107,7 +107,7 @@ def _add_slice(page: Page, result: RegressResult, number: int) -> None:
     law = result.predict_dist(rows)
     where = "" if alone else ", the other inputs at their medians"
     page.figure(
-        drawn(lambda ax: _draw_slice(ax, result, number, (places, law)), (6.4, 4.2) if alone else (4.6, 3.9)),
+        drawn(lambda ax: _draw_slice(ax, result, number, (places, law)), (5.4, 4.1) if alone else (4.6, 3.9)),
         f"Predicted density of {result.angle} against {column.name}{where}; {_course(result, places, law, column)}",
         f"The predicted density of {result.angle}: the darker the likelier. Dots are the data"
         + ("" if alone else ", whatever their other inputs")

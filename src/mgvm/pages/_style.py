@@ -6,12 +6,12 @@ CSS = """
 :root {
   color-scheme: light dark;
   --text: #1c2733; --quiet: #55636f; --page: #ffffff; --raised: #f4f6f8; --line: #d5dbe1;
-  --accent: #0b5c8c; --best: #e3f0f8; --warn: #8a4b00; --warned: #fdf3e3;
+  --accent: #0b5c8c; --best: #e3f0f8; --warn: #8a4b00; --warned: #fdf3e3; --shade: #9aa7b399;
 }
 @media (prefers-color-scheme: dark) {
   :root {
     --text: #e4e9ee; --quiet: #a3afba; --page: #14191f; --raised: #1d242c; --line: #36414c;
-    --accent: #7cc0ea; --best: #17344a; --warn: #f0b765; --warned: #35290f;
+    --accent: #7cc0ea; --best: #17344a; --warn: #f0b765; --warned: #35290f; --shade: #00000099;
   }
 }
 * { box-sizing: border-box; }
@@ -45,15 +45,25 @@ dl.facts dd { margin: 0; }
 }
 .note.warning { border-color: var(--warn); background: var(--warned); }
 .note b { display: block; }
-.table { overflow-x: auto; margin: 0 0 1.4rem; }
+.table {
+  overflow-x: auto; margin: 0 0 1.4rem;
+  /* A shade at the edge behind which more columns lie. */
+  background:
+    linear-gradient(to right, var(--page) 40%, transparent) left / 3rem 100% no-repeat local,
+    linear-gradient(to left, var(--page) 40%, transparent) right / 3rem 100% no-repeat local,
+    linear-gradient(to right, var(--shade), transparent) left / .8rem 100% no-repeat scroll,
+    linear-gradient(to left, var(--shade), transparent) right / .8rem 100% no-repeat scroll;
+}
 .table:focus-visible { outline: 2px solid var(--accent); outline-offset: 2px; }
 table { border-collapse: collapse; font-size: .93rem; font-variant-numeric: tabular-nums; }
 .caption { color: var(--quiet); margin-bottom: .4rem; }
 th, td { padding: .38rem .9rem .38rem 0; text-align: left; vertical-align: top; border-bottom: 1px solid var(--line); }
-th { border-bottom: 2px solid var(--line); vertical-align: bottom; }
+th { border-bottom: 2px solid var(--line); vertical-align: bottom; white-space: nowrap; }
+th.number { white-space: normal; }
 th:first-child, td:first-child { padding-left: .5rem; }
 td:first-child:not(.number) { min-width: 8rem; }
-.number { text-align: right; white-space: nowrap; }
+th.number, td.number { text-align: right; }
+td.number { white-space: nowrap; }
 tr.best td { background: var(--best); font-weight: 600; }
 .figures { display: flex; flex-wrap: wrap; gap: 1rem 1.6rem; align-items: flex-start; margin: 0 0 1.4rem; }
 figure { margin: 0; min-width: 0; max-width: 100%; }

@@ -110,12 +110,12 @@ class Page:
         return self._add(markup.table(list(columns), rows, caption, best))
 
     def figure(self, figure: Any, alt: str, caption: str = "", *, kind: Literal["auto", "svg", "png"] = "auto") -> Self:
-        """A Matplotlib figure, held in the page; figures that follow each other stand side by side where there is room.
+        """A picture, held in the page; figures that follow each other stand side by side where there is room.
 
         Parameters
         ----------
-        figure : matplotlib Figure
-            Drawn as it is; about 5 inches wide it is readable on a phone.
+        figure : matplotlib Figure, or path of a PNG or SVG file
+            Taken as it is; about 5 inches wide it is readable on a phone.
         alt : str
             What the figure shows, for those who cannot see it.
         caption : str, optional
