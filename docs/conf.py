@@ -64,6 +64,7 @@ autodoc_member_order = "bysource"
 autodoc_preserve_defaults = True
 numpydoc_show_class_members = False  # the class template lists members itself
 add_module_names = False
+toc_object_entries_show_parents = "hide"
 default_role = "py:obj"  # `name` in a docstring is a link where there is such a name
 
 # ---- gallery -------------------------------------------------------------------------------------------------------

@@ -2,8 +2,8 @@
 Motion capture: joint angles behind pixels
 ==========================================
 
-Three markers on the arm of a man who casts a fishing rod: six columns of pixels, and three joints that turn. Circular
-PCA with rigid links finds lengths and angles, and takes noise out of the markers.
+Three markers on the arm of somebody who fishes: six columns of pixels, and three joints that turn. Circular PCA sees
+that the markers are joined by rigid links, finds their lengths and angles, and takes noise out.
 """
 
 import matplotlib.pyplot as plt
@@ -16,7 +16,7 @@ from mgvm.models import PPCA
 
 clean = load_mocap("fishing").rows[::10]
 noisy = clean + np.random.default_rng(0).normal(0.0, 5.0, clean.shape)
-arm = mgvm.CircularPCA(3, structure="tree", random_state=0).fit(noisy)
+arm = mgvm.CircularPCA(3, random_state=0).fit(noisy)
 flat = PPCA(3).fit(noisy)
 
 print(f"noise learnt: {arm.noise_variance_**0.5:.1f} pixels, put in: 5.0")
