@@ -18,6 +18,7 @@ EXIT_CODES = (
     "exit codes: 0 done; 1 failed; 2 the call was wrong or would have replaced a file; 3 the data cannot be used as "
     "asked; 130 stopped with Ctrl-C"
 )
+_TRACEBACK = "MGVM_TRACEBACK"
 _COMMANDS = (_regress, _density, _pca, _demo, _reproduce)
 
 
@@ -74,14 +75,22 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from mgvm.saving import ModelFileError
-    from mgvm.tables.errors import RefusedError, TableError
+    from mgvm.tables.errors import RefusedError
 
     try:
         return int(options.run(options))
     except RefusedError as error:
         print(f"mgvm {options.command}: {error}", file=sys.stderr)
         return 2
-    except (TableError, ModelFileError) as error:
+    except ValueError as error:
         print(f"mgvm {options.command}: {error}", file=sys.stderr)
         return 3
+    except (OSError, ImportError):
+        raise
+    except Exception as error:
+        if os.environ.get(_TRACEBACK):
+            raise
+        what = f"{type(error).__name__}: {error}"
+        print(f"mgvm {options.command}: an error of the program, not yours: {what}", file=sys.stderr)
+        print(f"Please report it, with what is printed when {_TRACEBACK}=1 is set.", file=sys.stderr)
+        return 1

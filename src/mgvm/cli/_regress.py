@@ -32,7 +32,7 @@ def add(commands: Any) -> argparse.ArgumentParser:
         "regress",
         help="predict an angle from other columns of a file, with arcs that hold 50 and 90 percent",
         description="Learn an angle from other columns of a CSV or Parquet file by a Gaussian process for angles,\n"
-        "compare it with other models on rows left out, and predict: mean direction, concentration, and arcs that hold\n"
+        "compare it with other models on rows left out, and predict: mean direction, concentration, arcs that hold\n"
         "50 and 90 percent (several where the law has several peaks), in the unit of the column.",
         epilog=_EXAMPLES,
     )

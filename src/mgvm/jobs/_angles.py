@@ -84,6 +84,15 @@ def _commonest(values: FloatArray) -> tuple[float, int]:
     return float(kinds[best]), int(counts[best])
 
 
+def refuse_constant(name: str, values: FloatArray) -> None:
+    """An error where a column has one value only."""
+    there = values[~np.isnan(values)]
+    if there.size > 1 and np.ptp(there) == 0.0:
+        raise TableError(
+            f"column {name!r} is {there[0]:g} in every row: there is nothing to learn; choose another column"
+        )
+
+
 def column_read(name: str, role: str, unit: str, values: FloatArray) -> ColumnRead:
     """The record of a column as read."""
     there = values[~np.isnan(values)]

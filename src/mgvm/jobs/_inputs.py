@@ -99,8 +99,9 @@ class Inputs:
         return replace(self, center=tuple(map(float, X.mean(axis=0))), spread=tuple(map(float, safe)))
 
     def as_dict(self) -> dict[str, Any]:
-        """For a file."""
-        return asdict(self)
+        """As JSON has it."""
+        columns = [asdict(column) for column in self.columns]
+        return {"columns": columns, "center": list(self.center), "spread": list(self.spread)}
 
     @classmethod
     def from_dict(cls, stored: Mapping[str, Any]) -> Inputs:

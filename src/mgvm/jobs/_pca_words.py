@@ -22,8 +22,9 @@ def sentences_of(
     ]
     if comparison is not None:
         ours, best = comparison.ours, comparison.scores[0]
+        where = "On these rows" if len(comparison.scores) == 1 else "On rows it had not seen,"
         found.append(
-            f"On rows it had not seen, its mean log density is {ours.log_density:.3f} ± {ours.standard_error:.3f} nats "
+            f"{where} its mean log density is {ours.log_density:.3f} ± {ours.standard_error:.3f} nats "
             "(higher is better)."
         )
         if len(comparison.scores) > 1 and ours.best:

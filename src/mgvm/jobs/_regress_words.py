@@ -97,15 +97,16 @@ def sentences_of(
     if comparison is not None:
         found.extend(comparison_sentences(comparison, UNIFORM))
     if calibration is not None:
-        found.append(coverage_sentence(calibration))
+        found.append(coverage_sentence(calibration, scored_rows(comparison)))
     return tuple(found)
 
 
 def comparison_sentences(comparison: Comparison, nothing: float) -> Iterator[str]:
     """How ours did against the others."""
     ours = comparison.ours
+    where = "On these rows" if len(comparison.scores) == 1 else "On rows it had not seen,"
     yield (
-        f"On rows it had not seen, its mean log density is {ours.log_density:.3f} ± {ours.standard_error:.3f} nats "
+        f"{where} its mean log density is {ours.log_density:.3f} ± {ours.standard_error:.3f} nats "
         f"(knowing nothing gives {nothing:.3f}; higher is better)."
     )
     if len(comparison.scores) == 1:
@@ -122,9 +123,14 @@ def comparison_sentences(comparison: Comparison, nothing: float) -> Iterator[str
         yield f"It is behind {gap}: no more than chance."
 
 
-def coverage_sentence(calibration: Calibration) -> str:
+def scored_rows(comparison: Comparison | None) -> str:
+    """A word for the rows that were scored: a model that was fitted before has left none out."""
+    return "left-out" if comparison is None or len(comparison.scores) > 1 else "scored"
+
+
+def coverage_sentence(calibration: Calibration, which: str = "left-out") -> str:
     """Whether the sets hold what they say."""
     return (
-        f"Of the left-out rows {calibration.share(0.5):.0%} lie in their 50 % sets and {calibration.share(0.9):.0%} in "
+        f"Of the {which} rows {calibration.share(0.5):.0%} lie in their 50 % sets and {calibration.share(0.9):.0%} in "
         "their 90 % sets."
     )

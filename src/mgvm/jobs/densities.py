@@ -12,9 +12,9 @@ from mgvm import _validation as check
 from mgvm import angles as circular
 from mgvm._validation import FloatArray
 from mgvm.jobs import _density_models as models
-from mgvm.jobs._angles import AngleColumn, column_read, read_angle, unit_words
+from mgvm.jobs._angles import AngleColumn, column_read, read_angle, refuse_constant, unit_words
 from mgvm.jobs._predicted import beside
-from mgvm.jobs._regress_words import comparison_sentences, coverage_sentence
+from mgvm.jobs._regress_words import comparison_sentences, coverage_sentence, scored_rows
 from mgvm.jobs._trials import LAST, Report, silent, splits_of, tried
 from mgvm.jobs.results import Calibration, Comparison, DataRead, DensityResult, Parameter
 from mgvm.tables.columns import find_columns
@@ -127,7 +127,10 @@ def _unsettled(settled: bool) -> tuple[str, ...]:
 def _columns(frame: pd.DataFrame, names: Sequence[str], unit: str | None) -> list[AngleColumn]:
     if not names:
         raise TableError("there is no column of angles; name at least one")
-    return [read_angle(frame, name, unit) for name in find_columns(frame, names)]
+    columns = [read_angle(frame, name, unit) for name in find_columns(frame, names)]
+    for name, column in zip(names, columns, strict=True):
+        refuse_constant(name, column.raw)
+    return columns
 
 
 def _count(components: int | str, rows: int) -> int | str:
@@ -253,5 +256,5 @@ def sentences_of(
     if comparison is not None:
         found.extend(comparison_sentences(comparison, -len(names) * float(np.log(2.0 * np.pi))))
     if calibration is not None:
-        found.append(coverage_sentence(calibration))
+        found.append(coverage_sentence(calibration, scored_rows(comparison)))
     return tuple(found)

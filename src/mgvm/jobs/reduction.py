@@ -12,7 +12,7 @@ from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.jobs import _pca_models as models
 from mgvm.jobs import _pca_words as words
-from mgvm.jobs._angles import column_read
+from mgvm.jobs._angles import column_read, refuse_constant
 from mgvm.jobs._predicted import beside
 from mgvm.jobs._trials import LAST, Report, silent, splits_of, tried
 from mgvm.jobs.results import DataRead, PcaResult
@@ -144,8 +144,7 @@ def _refuse_little(Y: FloatArray, used: np.ndarray, names: tuple[str, ...], sour
         there = Y[~np.isnan(Y[:, d]), d]
         if there.size == 0:
             raise TableError(f"column {name!r} holds no value at all; leave it out")
-        if np.ptp(there) == 0.0:
-            raise TableError(f"column {name!r} is {there[0]:g} in every row and tells nothing; leave it out")
+        refuse_constant(name, there)
 
 
 def _scales(Y: FloatArray, scale: bool) -> tuple[FloatArray, FloatArray]:

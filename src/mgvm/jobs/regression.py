@@ -11,7 +11,7 @@ import numpy as np
 from mgvm._validation import FloatArray
 from mgvm.jobs import _regress_models as models
 from mgvm.jobs import _regress_words as words
-from mgvm.jobs._angles import AngleColumn, column_read, read_angle, unit_words
+from mgvm.jobs._angles import AngleColumn, column_read, read_angle, refuse_constant, unit_words
 from mgvm.jobs._inputs import Inputs, described
 from mgvm.jobs._kernels import kernel_of
 from mgvm.jobs._predicted import beside, predicted, prediction_names
@@ -186,6 +186,7 @@ def _read(frame: pd.DataFrame, angle: str, inputs: Inputs, unit: str | None, sou
             f"rows of {source} with an angle and all inputs: {int(used.sum())} of {len(X):,}; at least "
             f"{FEWEST} are needed"
         )
+    refuse_constant(angle, column.raw[used])
     columns = [column_read(angle, "angle", unit_words(column.unit), column.raw)]
     columns += [column_read(part.name, "input", part.meaning, part.raw(frame)) for part in inputs.columns]
     return _Table(column, inputs, X, used, tuple(columns))
