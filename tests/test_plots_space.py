@@ -69,6 +69,7 @@ def test_colours_come_round():
 def test_the_ring_says_which_colour_is_which_angle(unit, up, right):
     ring = plots.colour_ring(polar(), unit=unit, label="φ")
     ax = ring[0].axes
+    assert np.ptp(ax.get_xlim()) == pytest.approx(2 * np.pi)  # nothing is cut off
     for bar in ring:
         middle = bar.get_x() + 0.5 * bar.get_width()
         np.testing.assert_allclose(bar.get_facecolor(), plots.angle_colours(middle), atol=1e-9)

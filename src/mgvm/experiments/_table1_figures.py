@@ -1,16 +1,25 @@
-"""The figures of Table 1: the toy function by many models, and the tides as roses on the map."""
+"""The figures of Table 1: the toy function by many models, the tides as roses on the map, and all the others."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from mgvm import datasets, plots
 from mgvm._validation import FloatArray
-from mgvm.experiments import _tides_figure
+from mgvm.experiments import (
+    _table1_protein_figure,
+    _table1_uber_figure,
+    _table1_yeast_figure,
+    _tides_figure,
+    _wind_figure,
+)
 from mgvm.experiments._table1_models import SOFT, Model
+from mgvm.experiments._table1_panels import last_split, not_measured
 from mgvm.experiments._table1_tasks import TIDES, TOY
+from mgvm.experiments.regressions import WIND, Regression
 from mgvm.experiments.table1 import Table1
 
 if TYPE_CHECKING:
@@ -97,3 +106,21 @@ def draw_tides(result: Table1, dpi: float = 120) -> Figure:
     """Roses of the observed tides at held-out ports, with the densities that the soft circle predicts."""
     model = next(model for (task, name), model in result.fitted.items() if task == TIDES and name.startswith(SOFT))
     return _tides_figure.draw(model, dpi)
+
+
+def draw_wind(result: Table1, dpi: float = 110) -> Figure:
+    """Arcs that the soft circle predicts at 52 weather stations, and the field between them."""
+    scores = result.of(WIND)
+    if not scores:
+        return not_measured(WIND, dpi)
+    return _wind_figure.draw(Regression(scores, last_split(result, WIND), result.fitted[WIND, SOFT]), dpi)
+
+
+# By the names of their files; the figure of the toy function comes first, by itself.
+MORE: dict[str, Callable[[Table1], Figure]] = {
+    "table1_tides.png": draw_tides,
+    "table1_uber.png": _table1_uber_figure.draw,
+    "table1_protein.png": _table1_protein_figure.draw,
+    "table1_yeast.png": _table1_yeast_figure.draw,
+    "table1_wind.png": draw_wind,
+}

@@ -88,7 +88,8 @@ def colour_ring(ax: Axes | None = None, *, unit: str = "degrees", label: str = "
     if unit in ("degrees", "radians"):
         # Both ends of the turn are one direction here.
         names[0] = f"±{names[-1]}"
-    ax.set_xticks(scale.angle(ticks[:-1]), names[:-1])
+    # Ticks outside of [0, 2π) would move the limits, and cut the ring.
+    ax.set_xticks(np.mod(scale.angle(ticks[:-1]), 2.0 * np.pi), names[:-1])
     ax.set_yticks([])
     ax.set_ylim(0.0, 1.0)
     ax.grid(False)
