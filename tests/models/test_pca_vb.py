@@ -242,3 +242,13 @@ def test_interruption_keeps_what_was_learnt(arms, monkeypatch):
         state = settled(begin(started(Y, W), scale), scale, search, 50)
     assert not state.converged
     assert len(state.history) == 5
+
+
+def test_angles_that_are_too_many_do_not_share_out_the_turns_of_few():
+    # From a point estimate of all four angles, dropping one after the other ends in a maximum of three or four.
+    rng = np.random.default_rng(1)
+    phase = rng.uniform(-np.pi, np.pi, (400, 2))
+    clean = np.concatenate([np.cos(phase), np.sin(phase)], axis=1) @ rng.normal(size=(4, 8))
+    model = CircularPCA(4, method="vb", random_state=0, tol=1e-4).fit(clean + 0.1 * rng.normal(size=clean.shape))
+    assert model.n_components_ == 2
+    assert 0.095 < model.noise_variance_**0.5 < 0.105

@@ -11,6 +11,7 @@ import numpy as np
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.models import _pca_prior
+from mgvm.models._pca_fit import Fit
 from mgvm.models._pca_maximisation import Masked, Structure
 from mgvm.models._pca_parameters import Parameters
 from mgvm.models._pca_rows import Rows
@@ -43,6 +44,7 @@ class State:
     sums: Statistics
     history: list[float]
     converged: bool
+    interrupted: bool = False
 
     @property
     def value(self) -> float:
@@ -75,7 +77,7 @@ def settled(belief: Belief, scale: Scale, search: Search, most: int) -> State:
     rows = search.rows_of(belief.parameters.size)
     sums = rows.sums(belief.parameters)
     history = [free_energy(belief, sums, scale) / sums.rows]
-    converged = False
+    converged = interrupted = False
     try:
         for step in range(1, most):
             belief = updated(belief, sums, scale, learn_prior=search.learn_prior)
@@ -90,12 +92,13 @@ def settled(belief: Belief, scale: Scale, search: Search, most: int) -> State:
             if converged:
                 break
     except KeyboardInterrupt:
+        interrupted = True
         warnings.warn(
             f"the fit was interrupted after {len(history)} iterations; what was learnt so far is kept",
             ConvergenceWarning,
             stacklevel=3,
         )
-    return State(belief, scale, sums, history, converged)
+    return State(belief, scale, sums, history, converged, interrupted)
 
 
 def variational_fit(Y: FloatArray, start: Parameters, structure: Structure, search: Search) -> State:
@@ -108,14 +111,45 @@ def variational_fit(Y: FloatArray, start: Parameters, structure: Structure, sear
     mask = structure.mask if mask.shape == structure.mask.shape else mask
     scale = Scale(float(np.nanmean(Y**2)), mask)
     best = settled(begin(start, scale), scale, search, search.max_iter)
-    while best.belief.parameters.size > 1:
+    while best.belief.parameters.size > 1 and not best.interrupted:
         less = _one_less(best, search)
-        if less.value <= best.value - _ERROR:
+        if less.interrupted or less.value <= best.value - _ERROR:
             break
         rest = settled(less.belief, less.scale, search, search.max_iter)
         same = less.belief.parameters.size == rest.belief.parameters.size
         best = replace(rest, history=less.history + rest.history[1:] if same else rest.history)
     return best
+
+
+def grown(
+    Y: FloatArray,
+    point: Callable[[int], tuple[Fit, Structure]],
+    sizes: range,
+    most: int,
+    search: Search,
+    rng: np.random.Generator,
+) -> tuple[Fit, FloatArray]:
+    """One angle more as long as it raises the free energy, each time from a new point estimate; the last has `most`.
+
+    Angles that are too many do not just fade: the estimate shares the turns of few out to all, a maximum of its own,
+    from which dropping one after the other leads nowhere.
+    """
+    best: State | None = None
+    for size in sizes:
+        start, structure = point(size)
+        if start.interrupted and best is None:
+            return start, np.ones(size)
+        if start.interrupted:
+            break
+        wide = with_faint_angles(start.parameters, most, rng) if size == sizes[-1] else start.parameters
+        state = variational_fit(Y, wide, structure, search)
+        if best is not None and not state.value > best.value + _ERROR:
+            break
+        best = state
+        if state.interrupted:
+            break
+    assert best is not None
+    return Fit(best.belief.parameters, best.history, best.converged, best.interrupted), best.belief.relevance
 
 
 def _one_less(state: State, search: Search) -> State:

@@ -11,24 +11,21 @@ from sklearn.utils.validation import check_is_fitted
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.models import _pca_fit, _pca_prior, _pca_start
+from mgvm.models import _pca_fit, _pca_prior
 from mgvm.models._circular_regressor import generator_of
 from mgvm.models._pca_background import WithBackground
 from mgvm.models._pca_choice import chosen_prior
 from mgvm.models._pca_expectation import likelihood
 from mgvm.models._pca_fit import Fit
 from mgvm.models._pca_input import checked, source_of, warn_of
-from mgvm.models._pca_kernel import kernel_prior, mixture_prior
+from mgvm.models._pca_learner import Learner
 from mgvm.models._pca_maximisation import Structure
-from mgvm.models._pca_parameters import Parameters
 from mgvm.models._pca_reader import Reader, What
-from mgvm.models._pca_rows import InMemory, Rows, Source
-from mgvm.models._pca_settings import COMPONENTS, METHODS, engine_of, is_auto, prior_of, structure_of
-from mgvm.models._pca_vb_fit import Search, angles_to_begin_with, variational_fit, with_faint_angles
+from mgvm.models._pca_settings import METHODS, is_auto, prior_of, structure_of
+from mgvm.models._pca_vb_fit import angles_to_begin_with
 from mgvm.torus.mgvm import MGvM
 
 _FIRST = 20_000  # rows that starts are made and compared with
-_SHORT = 20  # EM iterations of a start before the best is continued
 
 
 class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -151,74 +148,26 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
         source = source_of(self, X)
         Y = source.subset(_FIRST, rng)
         size = check.integer(self.n_components, "n_components", minimum=1)
-        most, variational = size, check.choice(self.method, "method", METHODS) == "vb"
+        variational = check.choice(self.method, "method", METHODS) == "vb"
         asked = None if variational and is_auto(self.structure) else self.structure
         if variational and asked is None:
             size = angles_to_begin_with(size, Y.shape[1])
-        self._engine = engine_of(self.inference, size, rng)
         structure, start = structure_of(asked, Y, size, offset=bool(self.fit_offset))
         self.prior_ = prior_of(self.prior, rigid=start is not None)
         if self.prior_ == "auto":
             self.prior_ = chosen_prior(self, Y)
         warn_of(source.facts, size, structured=start is not None or not isinstance(asked, str | None))
-        count = check.integer(self.n_init, "n_init", minimum=1)
-        starts = [start] if start is not None else _pca_start.candidates(Y, size, count, rng)
-        found = self._best(source, Y, [_pca_start.started(weights, Y) for weights in starts], structure)
-        if self.prior_ in COMPONENTS and not found.interrupted:
-            found = self._with_joint_prior(source, Y, found, structure)
-        if variational and not found.interrupted:
-            found = self._variational(source, Y, found, structure, most, rng)
+        learner = Learner(self, source, Y, rng)
+        if variational:
+            sizes = range(1 if asked is None else size, size + 1)
+            found, self.ard_precision_ = learner.variational(structure, sizes)
+        else:
+            found = learner.point(structure, start, size)
         if self.prior_ == "flat":
             found = found._replace(parameters=found.parameters.flattened())
+        self._engine = learner.engine
         self._keep(found, structure)
         return self
-
-    def _best(self, source: Source, Y: FloatArray, starts: list[Parameters], structure: Structure) -> Fit:
-        """The best of short runs on the rows Y, continued on all."""
-        most = check.integer(self.max_iter, "max_iter", minimum=1)
-        if len(starts) > 1:
-            rows = InMemory(Y, self._engine)
-            short: list[Fit] = []
-            while len(short) < len(starts) and not (short and short[-1].interrupted):
-                short.append(self._em(rows, starts[len(short)], structure, min(_SHORT, most)))
-            best = max(short, key=lambda fit: fit.log_likelihood)
-            if short[-1].interrupted:
-                return best._replace(converged=False, interrupted=True)
-            starts = [best.parameters]
-        return self._em(source.rows(self._engine), starts[0], structure, most)
-
-    def _em(self, rows: Rows, start: Parameters, structure: Structure, most: int) -> Fit:
-        learn = self.prior_ != "uniform"
-        tolerance = check.single_positive(self.tol, "tol")
-        report = _pca_fit.reporter(most, self.verbose)
-        return _pca_fit.fit(rows, start, structure, learn_prior=learn, max_iter=most, tol=tolerance, report=report)
-
-    def _with_joint_prior(self, source: Source, Y: FloatArray, found: Fit, structure: Structure) -> Fit:
-        """EM again with a mixture whose components begin at the angles of some rows."""
-        modes = Reader(found.parameters, self._engine).moments(Y).mode
-        asked = COMPONENTS[self.prior_] if self.n_prior_components is None else self.n_prior_components
-        count = check.integer(asked, "n_prior_components", minimum=1)
-        share = check.single_fraction(self.background, "background") if self.background != 0 else 0.0
-        begin = kernel_prior if self.prior_ == "kernel" else mixture_prior
-        prior = begin(Y, found.parameters, self._engine, modes, count, share)
-        rows = source.rows(self._engine)
-        return self._em(rows, found.parameters._replace(prior=prior), structure, int(self.max_iter))
-
-    def _variational(
-        self, source: Source, Y: FloatArray, found: Fit, structure: Structure, size: int, rng: np.random.Generator
-    ) -> Fit:
-        """Variational Bayes from the point estimate; the engine becomes that of the angles that are left."""
-
-        def rows_of(number: int) -> Rows:
-            self._engine = engine_of(self.inference, number, rng)
-            return source.rows(self._engine)
-
-        report = _pca_fit.reporter(int(self.max_iter), self.verbose)
-        search = Search(rows_of, self.prior_ != "uniform", int(self.max_iter), float(self.tol), report)
-        state = variational_fit(Y, with_faint_angles(found.parameters, size, rng), structure, search)
-        rows_of(state.belief.parameters.size)
-        self.ard_precision_ = state.belief.relevance
-        return Fit(state.belief.parameters, state.history, state.converged)
 
     def _keep(self, found: Fit, structure: Structure) -> None:
         parameters = found.parameters
