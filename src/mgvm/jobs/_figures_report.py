@@ -13,6 +13,7 @@ from mgvm.tables.units import Unit
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+_EIGHTHS = ["0", "π/4", "π/2", "3π/4", "±π", "−3π/4", "−π/2", "−π/4"]
 _TYPE: Any = {"font.size": 10.0, "axes.labelsize": 10.0}
 
 
@@ -42,6 +43,9 @@ def dressed(ax: Any, unit: Unit, *, bare: bool = False) -> None:
         plots.dial(ax)
     elif unit.name == "compass":
         plots.compass(ax)
+    else:
+        ticks = 0.25 * np.pi * np.arange(8)
+        ax.set_xticks(ticks, _EIGHTHS if unit.name == "radians" else [_degrees(unit, tick) for tick in ticks])
     ax.yaxis.set_major_locator(MaxNLocator(3))
     ax.set_yticklabels([])
     if bare:
@@ -49,6 +53,10 @@ def dressed(ax: Any, unit: Unit, *, bare: bool = False) -> None:
     ax.grid(color="#D5DBE1", linewidth=0.7)
     ax.set_axisbelow(True)
     ax.spines["polar"].set_color("#8A949E")
+
+
+def _degrees(unit: Unit, angle: float) -> str:
+    return f"{float(unit.from_radians(angle)):.0f}°".replace("-", "−")
 
 
 def rose_of(angles: FloatArray, unit: Unit, law: Any = None) -> Figure:
