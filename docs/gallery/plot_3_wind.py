@@ -35,6 +35,7 @@ plots.arcs(law, *wind.positions[test].T, ax, observed=seen, compass=True, radius
 ax.set_aspect(1.0 / np.cos(np.deg2rad(51.2)))
 ax.set_xlabel("longitude, degrees east")
 ax.set_ylabel("latitude, degrees north")
+ax.set_title("where the wind goes at 52 held-out stations: predicted arcs, and what was seen")
 plt.show()
 
 # %%
@@ -42,6 +43,7 @@ plt.show()
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 4.2), layout="constrained", width_ratios=[1.1, 1])
 plots.calibration(law, seen, left)
+left.set_title("calibration of the arcs")
 right.remove()
 rose = figure.add_subplot(1, 2, 2, projection="polar")
 plots.rose(wind.angles, rose, bins=36)

@@ -52,4 +52,5 @@ plots.roses_on_map(
     dress=lambda dial: plots.dial(dial, hours=12),
     color="#F0A46B",
 )
+figure.suptitle("when the tide comes at ports that were held out, and what was predicted")
 plt.show()

@@ -15,20 +15,19 @@ from mgvm.datasets import load_toy
 from mgvm.models import WrappedGPRegressor
 
 toy = load_toy()
-inputs = np.linspace(0.0, 1.0, 200)
+laws = {}
 models = {
     "a process in the plane": mgvm.CircularGPRegressor(n_starts=1, random_state=0),
     "a process on the unwrapped angle": WrappedGPRegressor(n_starts=1),
 }
 figure, axes = plt.subplots(1, 2, figsize=(11.0, 4.6), layout="constrained", sharey=True)
 for ax, (name, model) in zip(axes, models.items(), strict=True):
-    model.fit(toy.x[:, None], toy.angles)
-    plots.predictive_density(model.predict_dist(inputs[:, None]), inputs, ax, vmax=1.2)
+    laws[name] = model.fit(toy.x[:, None], toy.angles).predict_dist(toy.grid[:, None])
+    plots.predictive_density(laws[name], toy.grid, ax, vmax=1.2)
     for turn in (-360, 0, 360):
         ax.plot(toy.grid, np.rad2deg(toy.truth) + turn, ".", color="#7F8C8D", markersize=2)
         ax.plot(toy.x, np.rad2deg(toy.angles) + turn, "o", color="#D55E00", markersize=5)
-    score = model.score(toy.grid[:, None], toy.truth)
-    ax.set_title(f"{name}: {score:.2f} nats a point")
+    ax.set_title(f"{name}: {laws[name].logpdf(toy.truth).mean():.2f} nats a point")
     ax.set_xlabel("input")
 axes[0].set_ylabel("angle; dots: the function, circles: what was seen")
 plt.show()
@@ -37,6 +36,6 @@ plt.show()
 # Fourteen points are few: sets of 90 % hold less than that of the function, whatever the model. See the page on
 # uncertainty.
 
-for name, model in models.items():
-    share = mgvm.scores.coverage(model.predict_dist(toy.grid[:, None]), toy.truth, 0.9)
+for name, law in laws.items():
+    share = mgvm.scores.coverage(law, toy.truth, 0.9)
     print(f"{name}: sets of 90 % hold {100 * float(share):.0f} %")
