@@ -308,3 +308,11 @@ def test_a_background_adapts_to_the_rows_at_hand():
     assert abs(model.adapted(other[:1]).prior_weights_[-1] - model.background) < 0.05
     with pytest.raises(ValueError, match="needs a background"):
         CircularPCA(3, structure="tree").fit(Y).adapted(Y)
+
+
+def test_the_default_does_not_leave_gaps_open_to_either_side():
+    _, Y = arm(np.random.default_rng(19), noise=2.0)
+    holes = Y.copy()
+    holes[::5, 1] = np.nan
+    assert CircularPCA(3, max_iter=2, tol=1e3).fit(holes).prior_ == "von_mises"
+    assert CircularPCA(3, max_iter=2, tol=1e3).fit(Y).prior_ == "flat"

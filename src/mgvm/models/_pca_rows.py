@@ -38,6 +38,11 @@ class Facts:
     least: FloatArray
     most: FloatArray
 
+    @property
+    def complete(self) -> bool:
+        """Whether no row lacks some of its entries."""
+        return bool((self.counts == self.rows - self.empty).all())
+
     def __add__(self, other: Facts) -> Facts:
         return Facts(
             self.rows + other.rows,

@@ -45,10 +45,13 @@ def is_auto(structure: Any) -> bool:
     return isinstance(structure, str) and structure == "auto"
 
 
-def prior_of(prior: Any, *, rigid: bool) -> str:
-    """The prior by name; by default nothing is held of the angles of rigid links."""
+def prior_of(prior: Any, *, rigid: bool, complete: bool) -> str:
+    """The prior by name; by default nothing is held of the angles of rigid links, but where entries are missing.
+
+    A link of which one coordinate is seen may point to either side: what fills the other has to be a habit.
+    """
     if prior is None:
-        return "flat" if rigid else "von_mises"
+        return "flat" if rigid and complete else "von_mises"
     return check.choice(prior, "prior", PRIORS)
 
 

@@ -48,8 +48,8 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
         laws, which find the centres of short arcs better; a joint law learnt with the rest, a mixture of products of
         von Mises laws, or many narrow ones of one width, beginning at the angles of rows; or that of "uniform",
         "von_mises", "kernel" under which blocks of rows left out of the fit are likeliest. None is "flat" on rigid
-        links, which say enough to denoise rows unlike those learnt from, and "von_mises" otherwise. Where new rows
-        move as those learnt from, "kernel" is the best denoiser.
+        links, which say enough to denoise rows unlike those learnt from, and "von_mises" otherwise, and where entries
+        are missing. Where new rows move as those learnt from, "kernel" denoises and fills gaps best.
     inference : {"auto", "quadrature", "mean_field", "von_mises", "gibbs"}
         The E-step: Gauss-Hermite nodes around the mode (D <= 4 by default), mean field with GvM or with von Mises
         factors, or Gibbs sampling.
@@ -153,7 +153,7 @@ class CircularPCA(WithBackground, ClassNamePrefixFeaturesOutMixin, TransformerMi
         if variational and asked is None:
             size = angles_to_begin_with(size, Y.shape[1])
         structure, start = structure_of(asked, Y, size, offset=bool(self.fit_offset))
-        self.prior_ = prior_of(self.prior, rigid=start is not None)
+        self.prior_ = prior_of(self.prior, rigid=start is not None, complete=source.facts.complete)
         if self.prior_ == "auto":
             self.prior_ = chosen_prior(self, Y)
         warn_of(source.facts, size, structured=start is not None or not isinstance(asked, str | None))
