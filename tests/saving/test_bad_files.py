@@ -124,6 +124,7 @@ def test_a_foreign_class_is_refused(path, name):
         lambda d: d["nodes"][-1].update(parts={"eta": {"at": 5}}),
         lambda d: d["nodes"][-1].update(parts={"eta": {"numpy": "O", "value": 1}}),
         lambda d: d["nodes"][-1].update(parts={"eta": "text"}),
+        lambda d: d["nodes"][-1].update(parts={"eta": {"complex": [10**400, 0]}}),
         lambda d: d["nodes"].insert(0, []),
     ],
 )

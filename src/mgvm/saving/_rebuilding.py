@@ -22,7 +22,7 @@ def rebuilt(container: Container, path: Path) -> Any:
         return builder.value(container.description["model"])
     except ModelFileError:
         raise
-    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+    except (LookupError, TypeError, ValueError, AttributeError, ArithmeticError, RuntimeError) as error:
         reason = f"{type(error).__name__}: {error}"
         raise ModelFileError(f"{path} does not hold together, although its checksum fits ({reason})") from error
 
