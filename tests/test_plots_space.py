@@ -59,6 +59,9 @@ def test_colours_come_round():
     np.testing.assert_allclose(plots.angle_colours(turn + 4 * np.pi), colours, atol=0.02)
     assert np.abs(np.diff(colours, axis=0)).max() < 0.05
     assert np.abs(colours[0] - colours[-1]).max() < 0.05
+    lightness = plots.angle_colours(turn, lightest=1.0)[:, :3] @ [0.3, 0.6, 0.1]
+    assert turn[lightness.argmax()] == pytest.approx(1.0, abs=0.1)
+    assert turn[lightness.argmin()] == pytest.approx(1.0 - np.pi, abs=0.2)
     with pytest.raises(ValueError, match="angles must be finite radians, got nan"):
         plots.angle_colours([np.nan])
 

@@ -21,6 +21,8 @@ _GRID = 48
 _NEAR = np.deg2rad(14.0)  # residues within this of a place are its neighbours
 _FEW = 5  # residues around a place, below which nothing is drawn there
 _PLACES = {"helix": (-65.0, -40.0), "extended": (-75.0, 135.0), "left-handed": (55.0, 40.0), "bridge": (-90.0, 0.0)}
+# Side chains stand near 180, 60 and -60 degrees: light, less so and dark, also in print.
+_LIGHTEST = np.deg2rad(150.0)
 _INK, _BARS, _BLUE = "#1A1A1A", "#F0A46B", "#0072B2"
 
 
@@ -38,7 +40,7 @@ def draw(result: Table1, dpi: float = 110) -> Figure:
     _draw_predicted(right, result, scores[0], asp)
     for ax in (left, right):
         _dress(ax)
-    plots.colour_ring(figure.add_axes((0.885, 0.59, 0.085, 0.1275), projection="polar"), label="χ₁")
+    plots.colour_ring(figure.add_axes((0.885, 0.59, 0.085, 0.1275), projection="polar"), label="χ₁", lightest=_LIGHTEST)
     for k, (name, place) in enumerate(_PLACES.items()):
         dial: Any = figure.add_axes((0.05 + 0.235 * k, 0.075, 0.2, 0.24), projection="polar")
         _draw_place(dial, f"{k + 1}: {name}", np.deg2rad(place), asp, result, scores[0])
@@ -59,8 +61,8 @@ def _apart(angles: FloatArray, place: FloatArray) -> FloatArray:
 
 
 def _draw_seen(ax: Axes, asp: FloatArray) -> None:
-    plots.torus_scatter(asp[:, :2], ax, s=9.0, color=plots.angle_colours(asp[:, 2]))
-    ax.set_title("what was seen: 2,613 residues that nothing was learnt from", fontsize=11)
+    plots.torus_scatter(asp[:, :2], ax, s=9.0, color=plots.angle_colours(asp[:, 2], lightest=_LIGHTEST))
+    ax.set_title(f"what was seen: {len(asp):,} residues that nothing was learnt from", fontsize=11)
 
 
 def _draw_predicted(ax: Axes, result: Table1, score: Score, asp: FloatArray) -> None:
@@ -76,7 +78,9 @@ def _draw_predicted(ax: Axes, result: Table1, score: Score, asp: FloatArray) -> 
 
     cells = [Rectangle((x - 0.5 * side, y - 0.5 * side), side, side) for x, y in np.rad2deg(pairs)]
     ax.add_collection(
-        PatchCollection(cells, facecolors=plots.angle_colours(mode), edgecolors="none", antialiased=False)
+        PatchCollection(
+            cells, facecolors=plots.angle_colours(mode, lightest=_LIGHTEST), edgecolors="none", antialiased=False
+        )
     )
     ax.set_title("what is predicted: the most probable χ₁, where there are residues", fontsize=11)
 

@@ -22,13 +22,16 @@ _INNER = 0.55  # radius of the ring's hole, of its rim
 _STEPS = 180
 
 
-def angle_colours(angles: ArrayLike) -> FloatArray:
+def angle_colours(angles: ArrayLike, *, lightest: float = np.pi) -> FloatArray:
     """Colours c(φ) with c(φ + 2π) = c(φ), as steadily as the eye sees them.
 
     Parameters
     ----------
     angles : array_like
         Radians, any real numbers.
+    lightest : float, default π
+        The angle of the lightest colour; that of the darkest is opposite. Angles as far from it on either side differ
+        in hue alone: where print must tell them apart, move it.
 
     Returns
     -------
@@ -44,13 +47,16 @@ def angle_colours(angles: ArrayLike) -> FloatArray:
     """
     from matplotlib import colormaps
 
-    turns = np.mod(check.angles(angles, "angles") / (2.0 * np.pi) + 0.5, 1.0)
+    beyond = check.angles(angles, "angles") - float(check.angles(lightest, "lightest"))
+    turns = np.mod(beyond / (2.0 * np.pi), 1.0)
     colours = np.array(colormaps[_MAP](turns), dtype=float)
     colours[..., :3] *= _DARKENED
     return colours
 
 
-def colour_ring(ax: Axes | None = None, *, unit: str = "degrees", label: str = "") -> BarContainer:
+def colour_ring(
+    ax: Axes | None = None, *, unit: str = "degrees", label: str = "", lightest: float = np.pi
+) -> BarContainer:
     """The key to `angle_colours`: a ring that has at every angle φ its colour c(φ).
 
     Parameters
@@ -61,6 +67,8 @@ def colour_ring(ax: Axes | None = None, *, unit: str = "degrees", label: str = "
         Of the labels. Hours and bearings run clockwise from the top.
     label : str, optional
         In the middle of the ring.
+    lightest : float, default π
+        As in `angle_colours`.
 
     Returns
     -------
@@ -82,7 +90,7 @@ def colour_ring(ax: Axes | None = None, *, unit: str = "degrees", label: str = "
     width = 2.0 * np.pi / _STEPS
     middles = -np.pi + width * (np.arange(_STEPS) + 0.5)
     # A little overlap, or white lines would show between the pieces.
-    options: dict[str, Any] = {"bottom": _INNER, "color": angle_colours(middles), "linewidth": 0.0}
+    options: dict[str, Any] = {"bottom": _INNER, "color": angle_colours(middles, lightest=lightest), "linewidth": 0.0}
     ring = ax.bar(middles, 1.0 - _INNER, width=1.3 * width, **options)
     ticks, names = scale.ticks(1, 1)
     if unit in ("degrees", "radians"):
