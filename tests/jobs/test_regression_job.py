@@ -101,6 +101,9 @@ def test_a_fitted_model_on_new_rows_gives_the_same_and_scores():
     without = regress_with(first.model, frame[["lon"]], angle="dir", unit=first.unit, inputs=stored)
     assert without.comparison is None
     assert without.predictions["dir_mean"].equals(first.predictions["dir_mean"])
+    order = np.argsort(first.X[:, 0])
+    np.testing.assert_array_equal(without.X, first.X[order])
+    np.testing.assert_array_equal(without.y, first.y[order])
 
 
 def test_uneven_inputs_are_scaled_and_say_so():

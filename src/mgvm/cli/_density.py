@@ -91,6 +91,7 @@ def _check(options: argparse.Namespace) -> None:
 def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> DensityResult:
     progress(f"reading {options.data}")
     frame = _options.read(options.data, options)
+    progress("loading what the work needs")
     from mgvm.jobs.densities import density  # heavy: a file that cannot be read should not wait for it
 
     word = options.components or "auto"

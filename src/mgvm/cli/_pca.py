@@ -80,6 +80,7 @@ def _check(options: argparse.Namespace) -> None:
 def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> PcaResult:
     progress(f"reading {options.data}")
     frame = _options.read(options.data, options)
+    progress("loading what the work needs")
     from mgvm.jobs.reduction import pca  # heavy: a file that cannot be read should not wait for it
 
     return pca(

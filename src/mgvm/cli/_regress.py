@@ -103,6 +103,7 @@ def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> Regre
     progress(f"reading {options.data}")
     frame = _options.read(options.data, options)
     new = None if options.predict is None else _options.read(options.predict, options)
+    progress("loading what the work needs")
     from mgvm.jobs.regression import regress  # heavy: a file that cannot be read should not wait for it
 
     return regress(

@@ -13,11 +13,14 @@ from mgvm.jobs._trials import Contestant, Report, Splits, ranked, steps, tried
 from mgvm.jobs.results import Calibration, Comparison
 from mgvm.models.mixture import TorusMixture
 
-OURS = "mixture on the torus"
 ONE = "one component"
 PRODUCT = "independent angles, a mixture each"
-VON_MISES = "independent von Mises"
 UNIFORM = "uniform"
+
+
+def ours_of(dimension: int) -> str:
+    """The name of the mixture among the others."""
+    return "mixture on the torus" if dimension > 1 else "mixture on the circle"
 
 
 def mixture(components: int | str, component: str, seed: int) -> TorusMixture:
@@ -63,7 +66,8 @@ def _baselines(model: TorusMixture, dimension: int) -> dict[str, Any]:
         if model.n_components != 1:
             found[ONE] = TorusMixture(1, component=model.component, random_state=seed)
         found[PRODUCT] = _Product(model.n_components, seed)
-    return found | {VON_MISES: TorusMixture(1, component="von_mises", random_state=seed), UNIFORM: _Uniform()}
+    simple = "independent von Mises" if dimension > 1 else "von Mises"
+    return found | {simple: TorusMixture(1, component="von_mises", random_state=seed), UNIFORM: _Uniform()}
 
 
 def compare(
@@ -71,7 +75,8 @@ def compare(
 ) -> tuple[Comparison, Calibration | None]:
     """The mixture (unfitted) and the baselines on the rows of the splits."""
     contestants, places = [], []
-    entries = {OURS: model, **_baselines(model, Y.shape[1])}
+    ours = ours_of(Y.shape[1])
+    entries = {ours: model, **_baselines(model, Y.shape[1])}
     for place, (name, estimator) in enumerate(entries.items()):
         told = steps(report, place, len(entries))
         values, settled, seconds = [], True, 0.0
@@ -81,11 +86,11 @@ def compare(
             trial = tried(lambda fresh=fresh, rows=Y[learnt]: fresh.fit(rows))  # type: ignore[misc]
             values.append(trial.found.score_samples(Y[scored]))
             settled, seconds = settled and trial.settled, seconds + trial.seconds
-            if name == OURS:
+            if name == ours:
                 places.append(_places(trial.found, Y[scored], model.random_state))
         contestants.append(Contestant(name, np.concatenate(values), {}, settled, seconds))
     rows = contestants[0].log_density.size
-    return Comparison(splits.how, rows, ranked(contestants, OURS)), rank_calibration(np.concatenate(places))
+    return Comparison(splits.how, rows, ranked(contestants, ours)), rank_calibration(np.concatenate(places))
 
 
 def _places(model: TorusMixture, Y: FloatArray, seed: int) -> FloatArray:

@@ -89,6 +89,10 @@ class Inputs:
         """What the model sees of numbers (m, p)."""
         return (X - np.array(self.center)) / np.array(self.spread) if self.spread else X
 
+    def unscaled(self, X: FloatArray) -> FloatArray:
+        """The numbers behind what the model sees."""
+        return X * np.array(self.spread) + np.array(self.center) if self.spread else X
+
     def scaled_to(self, X: FloatArray) -> Self:
         """The same, scaled by the spread of X where columns differ so much that one length scale cannot serve."""
         spread = X.std(axis=0)

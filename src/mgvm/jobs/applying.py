@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mgvm._validation import FloatArray
+from mgvm.jobs import _density_models as models
 from mgvm.jobs import _pca_words, _regress_words, densities, reduction
 from mgvm.jobs._angles import column_read, read_angle, unit_words
 from mgvm.jobs._inputs import Inputs
@@ -53,7 +54,7 @@ def regress_with(
     Returns
     -------
     RegressResult
-        Its `X` and `y` are the rows that have an angle.
+        Its `X` and `y` are what the model has learnt from, equal rows once.
     """
     begin = time.perf_counter()
     X = inputs.read(frame)
@@ -71,6 +72,7 @@ def regress_with(
         report("scoring")
         scored = _regress_scores(model, inputs.scaled(X[seen]), y[seen], unit, source)
     report(f"predicting {len(X):,} rows")
+    learnt = _learnt_from(model)
     notes = () if whole.all() else (f"Rows without an input, not predicted: {int((~whole).sum()):,}.",)
     return RegressResult(
         data=DataRead(source, len(X), 0, tuple(columns), notes),
@@ -85,12 +87,20 @@ def regress_with(
         angle=angle,
         unit=unit,
         inputs=inputs,
-        X=X[seen],
-        y=y[seen],
+        X=inputs.unscaled(learnt[0]),
+        y=learnt[1],
         predictions=beside(frame, predicted(model, inputs.scaled(X), angle, unit)),
         asked=X,
         predicted_at=f"the {len(X):,} rows of {source}",
     )
+
+
+def _learnt_from(model: Any) -> tuple[FloatArray, FloatArray]:
+    """The distinct rows behind a fitted regression: inputs as it takes them, and angles."""
+    together = model._together
+    angles = np.asarray(together.groups.angles)
+    counts = np.diff(np.append(together.groups.starts, angles.size))
+    return np.repeat(np.asarray(together.inputs), counts, axis=0), angles
 
 
 def _regress_scores(
@@ -139,7 +149,7 @@ def density_with(
     report("scoring")
     fields = densities.described(model, frame, Y, (names, units), samples)
     values = fields["predictions"]["log_density"].to_numpy()[used]
-    one = Contestant("mixture on the torus", values, {}, True, 0.0)
+    one = Contestant(models.ours_of(len(names)), values, {}, True, 0.0)
     comparison = Comparison(_HOW.format(source), values.size, ranked([one], one.name))
     whole = ~np.isnan(Y).any(axis=1)
     places = np.empty(0)
