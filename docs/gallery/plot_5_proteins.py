@@ -38,7 +38,7 @@ plt.show()
 # %%
 # With the side-chain angle chi1 as a third column, the mixture gives the law of chi1 at any place of the plot.
 
-joint = mgvm.TorusMixture(8, tol=1e-3, random_state=0).fit(asp.train[:3000])
+joint = mgvm.TorusMixture(6, tol=1e-3, random_state=0).fit(asp.train[:2000])
 regions = {"helix": (-65.0, -42.0), "sheet": (-110.0, 120.0)}
 figure, axes = plt.subplots(1, 2, figsize=(8.0, 4.2), subplot_kw={"projection": "polar"}, layout="constrained")
 for ax, (name, place) in zip(axes, regions.items(), strict=True):
