@@ -3,6 +3,7 @@
 import csv
 import subprocess
 import sys
+from collections import defaultdict
 from functools import partial
 
 import pytest
@@ -12,16 +13,20 @@ from mgvm.cli import _reproduce
 from mgvm.experiments import (
     _experiment,
     _output,
+    _reproduce_page,
+    _table1_figures,
     _table2_doughnut,
     _table2_skeleton,
     _table2_tasks,
     figure1,
+    genesis,
     gibbs_versus_mean_field,
     reproduce,
     table1,
     table2,
 )
 from mgvm.experiments._experiment import Experiment
+from mgvm.experiments._reproduce_words import Words
 from mgvm.experiments._table1_models import Model
 from mgvm.experiments._table1_tasks import tasks
 from mgvm.experiments._table2_models import baselines
@@ -33,9 +38,12 @@ RACE = (
     "gibbs_versus_mean_field.csv",
     "gibbs_versus_mean_field_crossings.csv",
 )
-TABLE1 = ("table1_toy.png", "table1_tides.png", "table1.csv")
+TABLE1_MORE = [f"table1_{name}.png" for name in ("tides", "uber", "protein", "yeast", "wind")]
+TABLE1 = ("table1_toy.png", *TABLE1_MORE, "table1.csv")
+GENESIS = ("genesis.png", "genesis.csv", "genesis_families.csv")
+PAGE = "index.html"
 TABLE2 = ("table2.png", "table2_doughnut.png", "table2_skeleton.png", "table2.csv")
-ALL = FIGURE1 + RACE + TABLE1 + TABLE2
+ALL = GENESIS + FIGURE1 + RACE + TABLE1 + TABLE2
 
 
 class Drawing:
@@ -62,12 +70,15 @@ def stub(figure, *tables, more=()):
 @pytest.fixture
 def quick(monkeypatch):
     made = {
+        "genesis": lambda: stub(*GENESIS),
         "figure1": lambda: stub(*FIGURE1),
         "gibbs-vs-vi": lambda: stub(*RACE),
-        "table1": lambda: stub(TABLE1[0], TABLE1[2], more={TABLE1[1]: lambda result: Drawing()}),
+        "table1": lambda: stub(TABLE1[0], TABLE1[-1], more=dict.fromkeys(TABLE1_MORE, lambda result: Drawing())),
         "table2": lambda: stub(TABLE2[0], TABLE2[3], more=dict.fromkeys(TABLE2[1:3], lambda result: Drawing())),
     }
     monkeypatch.setattr(reproduce, "EXPERIMENTS", made)
+    told = Words("A title", "About it", lambda result: [("a", "1", "2", "c")], defaultdict(lambda: "A picture"))
+    monkeypatch.setattr(_reproduce_page, "WORDS", dict.fromkeys(made, told))
 
 
 def small_tasks(full):
@@ -87,8 +98,15 @@ def small(monkeypatch):
     monkeypatch.setattr(gibbs_versus_mean_field, "compute", less)
     monkeypatch.setattr(table1, "tasks", small_tasks)
     monkeypatch.setattr(table2, "tasks", small_motions)
+    monkeypatch.setattr(genesis, "KEPT", 500)
     for figure in (_table2_doughnut, _table2_skeleton):
         monkeypatch.setattr(figure, "draw", lambda result: Drawing())
+    # Of the tasks that are left, only two have a figure.
+    monkeypatch.setattr(
+        _table1_figures,
+        "MORE",
+        {**dict.fromkeys(TABLE1_MORE, lambda result: Drawing()), TABLE1_MORE[0]: _table1_figures.draw_tides},
+    )
 
 
 def rows(path):
@@ -100,8 +118,8 @@ def rows(path):
 def test_all_experiments_end_to_end(small, tmp_path, capsys):
     assert cli.main(["reproduce", "all", "--out", str(tmp_path / "new")]) == 0
     out = capsys.readouterr().out
-    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted(ALL)
-    for name in ALL:
+    assert sorted(path.name for path in (tmp_path / "new").iterdir()) == sorted([*ALL, PAGE])
+    for name in (*ALL, PAGE):
         assert f"wrote {tmp_path / 'new' / name}\n" in out
         if name.endswith(".png"):
             assert (tmp_path / "new" / name).read_bytes().startswith(b"\x89PNG")
@@ -129,6 +147,20 @@ def test_all_experiments_end_to_end(small, tmp_path, capsys):
     }
     # Sixty-four draws are not enough for a histogram.
     assert "never" in out
+    page = (tmp_path / "new" / PAGE).read_text()
+    assert page.startswith("<!DOCTYPE html>\n<!-- mgvm reproduce, mgvm ")
+    assert page.count("<img ") == sum(name.endswith(".png") for name in ALL)
+    for text in (
+        "3,466",
+        "mGvM 2.02e4, 1D-GP -1.62e3",
+        "23.6 / 20.9 / 17.2",
+        "adds the log normaliser",
+        "numpy 2",
+        "Kuiper",
+    ):
+        assert text in page
+    for name in ALL:
+        assert (f'href="{name}"' in page) == name.endswith(".csv")
 
 
 def test_names_on_the_command_line_are_those_of_the_experiments():
@@ -143,7 +175,8 @@ def test_names_on_the_command_line_are_those_of_the_experiments():
 def test_each_writes_its_own_files_and_replaces_them(quick, tmp_path, capsys, name, files):
     for _ in range(2):
         assert cli.main(["reproduce", name, "--out", str(tmp_path)]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(files)
+    page = PAGE if name == "all" else f"{name}.html"
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*files, page])
     assert "in place of" not in capsys.readouterr().out
 
 
@@ -164,7 +197,9 @@ def test_foreign_files_are_left_alone(quick, tmp_path, capsys, name, content):
 def test_the_full_table_is_asked_for(quick, monkeypatch, tmp_path, capsys):
     monkeypatch.setattr(reproduce, "FULL", {"table1": lambda: stub("larger.png"), "table2": lambda: stub("second.png")})
     assert cli.main(["reproduce", "all", "--full", "--out", str(tmp_path)]) == 0
-    assert sorted(path.name for path in tmp_path.iterdir()) == sorted([*FIGURE1, *RACE, "larger.png", "second.png"])
+    assert sorted(path.name for path in tmp_path.iterdir()) == sorted(
+        [*GENESIS, *FIGURE1, *RACE, "larger.png", "second.png", PAGE]
+    )
 
 
 def test_refusal_comes_before_the_work(monkeypatch, tmp_path):

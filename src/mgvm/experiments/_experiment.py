@@ -48,8 +48,32 @@ class Outcome:
     replaced: list[Path]
 
 
+@dataclass(frozen=True)
+class Finding:
+    """What one experiment found: its result, that in words, pictures as PNG, and what its tables hold, by file."""
+
+    result: Any
+    text: str
+    figures: Mapping[str, bytes]
+    tables: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Summary:
+    """One more file, about all experiments."""
+
+    file: str
+    content: Callable[[Mapping[str, Finding]], bytes]
+
+
 def run(
-    experiments: Mapping[str, Experiment], folder: Path, *, mark: str, force: bool = False, report: Report = silent
+    experiments: Mapping[str, Experiment],
+    folder: Path,
+    *,
+    mark: str,
+    force: bool = False,
+    report: Report = silent,
+    summary: Summary | None = None,
 ) -> Outcome:
     """Do the experiments and write their figures and tables into `folder`, all of them or none.
 
@@ -59,18 +83,23 @@ def run(
         Before any work, when a file in the way does not carry `mark` and `force` is false.
     """
     files = [file for experiment in experiments.values() for file in experiment.files]
+    files += [summary.file] if summary else []
     _output.check(folder, files, force=force, mark=mark)
-    texts, writers = [], {}
+    found: dict[str, Finding] = {}
+    contents: dict[str, bytes] = {}
     for name, experiment in experiments.items():
         result = experiment.compute(lambda step, name=name: report(f"{name}: {step}"))  # type: ignore[misc]
         report(f"{name}: drawing the figure")
-        texts.append(experiment.text(result))
-        for file, draw in ((experiment.figure, experiment.draw), *experiment.more_figures.items()):
-            writers[file] = partial(_save, draw(result), mark)
-        for file, table in zip(experiment.tables, experiment.rows(result), strict=True):
-            writers[file] = partial(_write, as_csv(table, mark))
+        draws = {experiment.figure: experiment.draw, **experiment.more_figures}
+        figures = {file: _picture(draw(result), mark) for file, draw in draws.items()}
+        tables = dict(zip(experiment.tables, experiment.rows(result), strict=True))
+        contents |= figures | {file: as_csv(table, mark) for file, table in tables.items()}
+        found[name] = Finding(result, experiment.text(result), figures, {file: t[0] for file, t in tables.items()})
+    if summary:
+        contents[summary.file] = summary.content(found)
     replaced = _output.check(folder, files, force=force, mark=mark)
-    return Outcome(texts, _output.write(folder, writers), replaced)
+    written = _output.write(folder, {file: partial(_write, content) for file, content in contents.items()})
+    return Outcome([finding.text for finding in found.values()], written, replaced)
 
 
 def as_csv(table: Table, mark: str) -> bytes:
@@ -84,8 +113,10 @@ def as_csv(table: Table, mark: str) -> bytes:
     return text.getvalue().encode()
 
 
-def _save(figure: Any, mark: str, file: BinaryIO) -> None:
-    figure.savefig(file, format="png", metadata={"Software": mark})
+def _picture(figure: Any, mark: str) -> bytes:
+    out = io.BytesIO()
+    figure.savefig(out, format="png", metadata={"Software": mark})
+    return out.getvalue()
 
 
 def _write(content: bytes, file: BinaryIO) -> None:

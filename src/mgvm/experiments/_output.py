@@ -23,7 +23,7 @@ def is_ours(path: Path, mark: str = MARK) -> bool:
     """Whether a file carries the mark of this program."""
     with path.open("rb") as file:
         head = file.read(_HEAD)
-    return head.startswith(f"# {mark}".encode()) or (
+    return head.startswith((f"# {mark}".encode(), f"<!DOCTYPE html>\n<!-- {mark},".encode())) or (
         head.startswith(b"\x89PNG\r\n") and b"tEXtSoftware\x00" + mark.encode() in head
     )
 

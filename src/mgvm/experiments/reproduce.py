@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from mgvm.experiments import _experiment, _reproduce_text
-from mgvm.experiments._experiment import Experiment, Outcome, Report, silent
+from mgvm.experiments._experiment import Experiment, Outcome, Report, Summary, silent
 from mgvm.experiments._output import REPRODUCE_MARK
 
 
@@ -62,7 +62,7 @@ def _table1(full: bool = False) -> Experiment:
         _table1_figures.draw_toy,
         _table1_text.table1,
         lambda result: [("scores of regressions on held-out angles", *_columns(result.scores))],
-        {"table1_tides.png": _table1_figures.draw_tides},
+        _table1_figures.MORE,
     )
 
 
@@ -80,7 +80,14 @@ def _table2(full: bool = False) -> Experiment:
     )
 
 
+def _genesis() -> Experiment:
+    from mgvm.experiments.genesis import genesis
+
+    return genesis()
+
+
 EXPERIMENTS: dict[str, Callable[[], Experiment]] = {
+    "genesis": _genesis,
     "figure1": _figure1,
     "gibbs-vs-vi": _gibbs_versus_mean_field,
     "table1": _table1,
@@ -103,7 +110,10 @@ def _columns(records: Sequence[Any]) -> tuple[Sequence[str], list[Sequence[Any]]
 def run(
     names: Sequence[str], folder: Path, *, force: bool = False, full: bool = False, report: Report = silent
 ) -> Outcome:
-    """Do the named experiments and write their figures and tables into `folder`; see `_experiment.run`."""
+    """Do the named experiments, write a page of all, their figures and tables into `folder`; see `_experiment.run`."""
+    from mgvm.experiments import _reproduce_page
+
     makers = EXPERIMENTS | FULL if full else EXPERIMENTS
     experiments = {name: makers[name]() for name in names}
-    return _experiment.run(experiments, folder, mark=REPRODUCE_MARK, force=force, report=report)
+    page = Summary(_reproduce_page.file_name(names), partial(_reproduce_page.page, full=full))
+    return _experiment.run(experiments, folder, mark=REPRODUCE_MARK, force=force, report=report, summary=page)

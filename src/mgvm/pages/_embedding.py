@@ -18,8 +18,10 @@ _HEAD = 5000  # bytes in which a drawing says how large it is
 
 def embedded(figure: Any, kind: str) -> tuple[str, int, int]:
     """A data address and the size in pixels; as a drawing unless that is large."""
+    if isinstance(figure, bytes):
+        return _of_data(figure, "the picture")
     if isinstance(figure, (str, os.PathLike)):
-        return _of_file(Path(figure))
+        return _of_data(Path(figure).read_bytes(), str(figure))
     width, height = (round(_PIXELS * float(side)) for side in figure.get_size_inches())
     if kind in ("auto", "svg"):
         drawing = _saved(figure, "svg")
@@ -28,9 +30,8 @@ def embedded(figure: Any, kind: str) -> tuple[str, int, int]:
     return _address("image/png", _saved(figure, "png")), width, height
 
 
-def _of_file(path: Path) -> tuple[str, int, int]:
-    """A PNG or SVG file as it is, in the size that it claims."""
-    data = path.read_bytes()
+def _of_data(data: bytes, name: str) -> tuple[str, int, int]:
+    """A PNG or SVG picture as it is, in the size that it claims."""
     if data.startswith(b"\x89PNG\r\n\x1a\n"):
         width, height = struct.unpack(">II", data[16:24])
         place = data.find(b"pHYs", 0, data.find(b"IDAT"))
@@ -40,7 +41,7 @@ def _of_file(path: Path) -> tuple[str, int, int]:
     sides = dict(re.findall(rb'\s(width|height)="([\d.]+)pt"', opening[0])) if opening else {}
     if len(sides) < 2:
         raise ValueError(
-            f"{path} is no PNG picture, and no SVG drawing of Matplotlib; give one of these, or the figure"
+            f"{name} is no PNG picture, and no SVG drawing of Matplotlib; give one of these, or the figure"
         )
     width, height = (round(float(sides[side]) * _PIXELS / 72.0) for side in (b"width", b"height"))
     return _address("image/svg+xml", data), width, height

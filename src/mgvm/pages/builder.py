@@ -114,7 +114,7 @@ class Page:
 
         Parameters
         ----------
-        figure : matplotlib Figure, or path of a PNG or SVG file
+        figure : matplotlib Figure, path of a PNG or SVG file, or such a picture in bytes
             Taken as it is; about 5 inches wide it is readable on a phone.
         alt : str
             What the figure shows, for those who cannot see it.
