@@ -10,7 +10,7 @@ from mgvm import scores
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.jobs._ranks import rank_calibration, ranks
 from mgvm.jobs._row_scores import MASSES, score_rows
-from mgvm.jobs._trials import Contestant, ranked, splits_of, tried
+from mgvm.jobs._trials import Contestant, Sizes, ranked, splits_of, tried
 
 
 def rng():
@@ -30,7 +30,7 @@ def test_few_rows_are_left_out_once_each_and_groups_stay_whole():
 
 
 def test_many_rows_are_split_once_and_no_side_is_too_large():
-    splits = splits_of(np.arange(20_000), "rows", rng())
+    splits = splits_of(np.arange(20_000), "rows", rng(), Sizes(500, 2000, 1000))
     ((learnt, scored),) = splits.pairs
     assert (learnt.size, scored.size) == (2000, 1000)
     assert not set(learnt) & set(scored)

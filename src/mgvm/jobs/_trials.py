@@ -18,9 +18,19 @@ _Found = TypeVar("_Found")
 
 FOLDS = 5
 LAST = 0.85  # share of the work that is done before the last fit, about
-_FOLDED = 500  # rows up to which every row is held out once
-_LEARNT, _SCORED = 2000, 1000  # rows of a single split, at most
 _FEWEST = 2  # groups on each side of a split
+
+
+class Sizes(NamedTuple):
+    """Rows up to which every row is left out once, and rows on the sides of a single split, at most."""
+
+    folded: int
+    learnt: int
+    scored: int
+
+
+CUBIC = Sizes(250, 600, 500)  # for models whose cost grows with the cube of the rows
+LINEAR = Sizes(500, 4000, 2000)
 
 
 class Report(Protocol):
@@ -82,7 +92,7 @@ def steps(report: Report, place: int, count: int) -> Report:
     return told
 
 
-def splits_of(groups: np.ndarray, what: str, rng: np.random.Generator) -> Splits | None:
+def splits_of(groups: np.ndarray, what: str, rng: np.random.Generator, sizes: Sizes = LINEAR) -> Splits | None:
     """Five folds of whole groups where rows are few, one split where they are many; None where groups are too few.
 
     `what` names the groups for the sentence: "rows", "days".
@@ -93,7 +103,7 @@ def splits_of(groups: np.ndarray, what: str, rng: np.random.Generator) -> Splits
     if count < 2 * _FEWEST:
         return None
     part = np.empty(count, dtype=int)
-    if rows <= _FOLDED:
+    if rows <= sizes.folded:
         part[order] = np.arange(count) % folds
         pairs = [(np.flatnonzero(part[groups] != k), np.flatnonzero(part[groups] == k)) for k in range(folds)]
         whole = f"each of {folds} random folds of {what} was left out once and predicted from the others"
@@ -102,7 +112,7 @@ def splits_of(groups: np.ndarray, what: str, rng: np.random.Generator) -> Splits
     scored, learnt = (np.flatnonzero(part[groups] == side) for side in (1, 0))
     scored, learnt = (
         np.sort(rng.choice(side, min(side.size, most), replace=False))
-        for side, most in ((scored, _SCORED), (learnt, _LEARNT))
+        for side, most in ((scored, sizes.scored), (learnt, sizes.learnt))
     )
     whole = f"{scored.size:,} rows left out ({what} at random) were predicted from {learnt.size:,} others"
     return Splits(((learnt, scored),), whole if learnt.size + scored.size == rows else f"{whole}, of {rows:,} in all")

@@ -15,7 +15,7 @@ from mgvm.jobs._angles import AngleColumn, column_read, read_angle, refuse_const
 from mgvm.jobs._inputs import Inputs, described
 from mgvm.jobs._kernels import kernel_of
 from mgvm.jobs._predicted import beside, predicted, prediction_names
-from mgvm.jobs._trials import LAST, Report, silent, splits_of, tried
+from mgvm.jobs._trials import CUBIC, LAST, Report, silent, splits_of, tried
 from mgvm.jobs.results import DataRead, RegressResult
 from mgvm.tables.columns import find_columns
 from mgvm.tables.errors import TableError
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     import pandas as pd
 
 FEWEST = 3
+_MANY = 1000
 _PLACES = 10  # distinct inputs from which on whole inputs are left out
 
 
@@ -110,6 +111,8 @@ def regress(
     blocks = None if groups is None else _blocks(frame, groups, table.used)
     data = models.Training(kept.scaled(X), y, _consistent(X, blocks))
     model = models.ours(kernel_of(kernel, data.X, period), seed)
+    if len(y) > _MANY:
+        model.set_params(n_starts=1)  # so many rows leave few local optima, and a search takes a minute
     scored = _scored(model, data, blocks, (groups, table.angle.unit, seed), report) if compare else (None, None)
     report("learning from all rows", LAST)
     fit = tried(lambda: models.fitted(model, data))
@@ -224,5 +227,5 @@ def _scored(
             held = np.arange(len(data.X))
         elif held.max() + 1 < len(data.X):
             what = "whole inputs"
-    splits = splits_of(held, what, np.random.default_rng(seed))
+    splits = splits_of(held, what, np.random.default_rng(seed), CUBIC)
     return (None, None) if splits is None else models.compare(model, data, splits, unit, report)
