@@ -29,7 +29,7 @@ plots.torus_density(backbone, square)
 plots.torus_scatter(asp.valid[:1500, :2], square, s=2)
 square.set_xlabel("phi")
 square.set_ylabel("psi")
-square.set_title("the backbone of aspartate, learnt regions and held-out residues")
+square.set_title("the backbone of aspartate")
 ring = figure.add_subplot(1, 2, 2, projection="3d")
 plots.doughnut(backbone, ring)
 ring.view_init(elev=-12, azim=-65)
@@ -38,7 +38,7 @@ plt.show()
 # %%
 # With the side-chain angle chi1 as a third column, the mixture gives the law of chi1 at any place of the plot.
 
-joint = mgvm.TorusMixture(6, tol=1e-3, random_state=0).fit(asp.train[:2000])
+joint = mgvm.TorusMixture(10, tol=1e-3, random_state=0).fit(asp.train[:3000])
 regions = {"helix": (-65.0, -42.0), "sheet": (-110.0, 120.0)}
 figure, axes = plt.subplots(1, 2, figsize=(8.0, 4.2), subplot_kw={"projection": "polar"}, layout="constrained")
 for ax, (name, place) in zip(axes, regions.items(), strict=True):
