@@ -31,12 +31,14 @@ _SUBMODULES = (
     "circle",
     "datasets",
     "inference",
+    "jobs",
     "learning",
     "models",
     "pages",
     "plots",
     "saving",
     "scores",
+    "tables",
     "torus",
 )
 _NAMES = {
