@@ -29,7 +29,7 @@ class Sizes(NamedTuple):
     scored: int
 
 
-CUBIC = Sizes(250, 600, 500)  # for models whose cost grows with the cube of the rows
+CUBIC = Sizes(300, 600, 500)  # for models whose cost grows with the cube of the rows
 LINEAR = Sizes(500, 4000, 2000)
 
 
