@@ -35,6 +35,7 @@ class Cardioid:
 
 @pytest.fixture
 def quick(monkeypatch):
+    monkeypatch.setattr(_progress, "PATIENCE", 1e4)  # no progress, however slow the machine is
     for name in ("Ramachandran", "wind", "tides", "motion"):
         monkeypatch.delitem(demo.EXPERIMENTS, name)
     monkeypatch.setattr(
