@@ -25,7 +25,7 @@ def quick(monkeypatch):
     """Ours without a search for hyper-parameters, one baseline, and no progress however slow the machine is."""
     monkeypatch.setattr(_progress, "PATIENCE", 1e4)
 
-    def ours(kernel, seed):
+    def ours(kernel, seed, peaks):
         kernel = kernel or ConstantKernel(0.5) * Matern(5.0, nu=1.5) + ConstantKernel(0.1)
         return mgvm.CircularGPRegressor(kernel, selection=None, average=False, n_starts=1, random_state=seed)
 

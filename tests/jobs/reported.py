@@ -86,5 +86,5 @@ def text_of(job, kind):
     """The page of a result, as text; its figures are drawn upon but not rendered, which takes most of the time."""
     makers = {"regress": (regression_report, regression), "density": (density_report, densities)}
     report, result = makers.get(job, (pca_report, reduction))
-    with mock.patch("mgvm.pages.builder.embedded", lambda figure, kind: ("data:,", 10, 10)):
+    with mock.patch("mgvm.pages.builder.embedded", return_value=("data:,", 10, 10)):
         return report(result(kind)).html()

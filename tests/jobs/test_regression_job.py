@@ -20,7 +20,10 @@ def wind(count=40, seed=0):
     return pd.DataFrame({"lon": lon, "lat": lat, "dir": bearing})
 
 
-def at_once(kernel, seed):
+_OURS = _regress_models.ours
+
+
+def at_once(kernel, seed, peaks):
     """The model without a search for hyper-parameters, which is not what these tests are about."""
     kernel = kernel or ConstantKernel(0.5) * Matern(5.0, nu=1.5) + ConstantKernel(0.1)
     return CircularGPRegressor(kernel, selection=None, average=False, n_starts=1, random_state=seed)
@@ -230,3 +233,15 @@ def test_every_kernel_by_name(kernel):
     result = regress(wind(15), "dir", ["lon"], kernel=kernel, period=period, compare=False)
     word = {"periodic": "period 9", "rational-quadratic": "rational"}.get(kernel, f"Matérn-{kernel[-2]}/2")
     assert word in result.parameters[0].value
+
+
+def test_two_tides_a_day_have_two_arcs(monkeypatch):
+    monkeypatch.setattr(_regress_models, "ours", _OURS)
+    rng = np.random.default_rng(3)
+    place = np.linspace(0.0, 1.0, 60)
+    hours = (4.0 + 3.0 * place + 12.0 * rng.integers(2, size=60) + 0.4 * rng.normal(size=60)) % 24.0
+    table = pd.DataFrame({"place": place, "tide": hours})
+    both = regress(table, "tide", ["place"], unit="hours", compare=False).predictions["tide_50_arcs"]
+    assert both.str.contains(";").mean() > 0.9
+    one = regress(table, "tide", ["place"], unit="hours", compare=False, peaks=1).predictions["tide_50_arcs"]
+    assert not one.str.contains(";").any()

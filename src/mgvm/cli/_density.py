@@ -83,9 +83,7 @@ def _check(options: argparse.Namespace) -> None:
         raise RefusedError(f"--samples must be 0 or more, got {options.samples}")
     if options.samples_out is not None and not options.samples:
         raise RefusedError("--samples-out needs a number of samples, say --samples 1000")
-    word = options.components or "auto"
-    if word != "auto" and (not word.isdigit() or int(word) < 1):
-        raise RefusedError(f"--components must be a whole number from 1, or auto, got {word!r}")
+    _options.whole_or_auto(options.components, "--components")
 
 
 def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> DensityResult:
@@ -94,12 +92,11 @@ def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> Densi
     progress("loading what the work needs")
     from mgvm.jobs.densities import density  # heavy: a file that cannot be read should not wait for it
 
-    word = options.components or "auto"
     return density(
         frame,
         options.angles,
         unit=options.unit,
-        components="auto" if word == "auto" else int(word),
+        components=_options.whole_or_auto(options.components, "--components"),
         component=options.component or "auto",
         samples=options.samples,
         compare=not options.no_compare,

@@ -57,6 +57,15 @@ def add_output_options(parser: argparse.ArgumentParser, table: str) -> None:
     more.add_argument("--seed", type=int, default=0, metavar="N", help="of everything random (default: 0)")
 
 
+def whole_or_auto(word: str | None, name: str) -> int | str:
+    """A number of something, for which the default is that the data tell."""
+    if word in (None, "auto"):
+        return "auto"
+    if not word.isdigit() or int(word) < 1:
+        raise RefusedError(f"{name} must be a whole number from 1, or auto, got {word!r}")
+    return int(word)
+
+
 def whole_seed(options: argparse.Namespace) -> int:
     """The seed, not negative."""
     if options.seed < 0:

@@ -54,6 +54,7 @@ def add(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--time-as", choices=TIMES, help="what inputs that are time stamps stand for")
     parser.add_argument("--kernel", choices=KERNELS, help="how smoothly the angle changes (default: auto)")
     parser.add_argument("--period", type=float, metavar="P", help="of --kernel periodic, in the unit of the input")
+    parser.add_argument("--peaks", metavar="K", help="around what the inputs tell: 2 for tides, or auto (the default)")
     parser.add_argument("--groups", metavar="COLUMN", help="leave out whole groups (days, stations) when comparing")
     parser.add_argument(
         "--predict", type=Path, metavar="NEW", help="predict at the rows of this file (default: of DATA)"
@@ -78,10 +79,12 @@ def run(options: argparse.Namespace) -> int:
             "--kernel": options.kernel,
             "--period": options.period,
             "--groups": options.groups,
+            "--peaks": options.peaks,
         }
         _options.refuse_with_load(options, fixed | rest | {"--time-as": options.time_as})
         if (options.data is None) == (options.predict is None):
             raise RefusedError("give one file to predict at: DATA or --predict")
+    _options.whole_or_auto(options.peaks, "--peaks")
     _options.check_outputs(options)
     with Progress("a first run also compiles the numerics") as progress:
         result = _fitted(options, seed, progress) if options.load is None else _applied(options, seed, progress)
@@ -116,6 +119,7 @@ def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> Regre
         circular_inputs=options.circular_inputs,
         time_as=options.time_as,
         groups=options.groups,
+        peaks=_options.whole_or_auto(options.peaks, "--peaks"),
         predict=new,
         compare=not options.no_compare,
         seed=seed,

@@ -27,9 +27,9 @@ class Training(NamedTuple):
     blocks: np.ndarray | None
 
 
-def ours(kernel: Any, seed: int) -> CircularGPRegressor:
+def ours(kernel: Any, seed: int, peaks: int | str = "auto") -> CircularGPRegressor:
     """The model that the predictions come from."""
-    return CircularGPRegressor(kernel, random_state=seed)
+    return CircularGPRegressor(kernel, noise_order=peaks, random_state=seed)
 
 
 def baselines(kernel: Any) -> dict[str, Any]:

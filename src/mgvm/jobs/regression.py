@@ -40,6 +40,7 @@ def regress(
     circular_inputs: Sequence[str] = (),
     time_as: str | None = None,
     groups: str | None = None,
+    peaks: int | str = "auto",
     predict: pd.DataFrame | None = None,
     compare: bool = True,
     seed: int = 0,
@@ -70,6 +71,9 @@ def regress(
         What inputs that are time stamps stand for.
     groups : str, optional
         A column of blocks (days, stations) that are left out whole when models are compared and chosen.
+    peaks : int or "auto"
+        How many the angle may have around what the inputs tell: two for tides, of which there are two a day. It is the
+        order of the noise; with "auto" the rows tell, each predicted from the others.
     predict : DataFrame, optional
         Where to predict; at the rows of `frame` by default.
     compare : bool, default True
@@ -110,7 +114,7 @@ def regress(
     X, y = table.X[table.used], table.angle.radians[table.used]
     blocks = None if groups is None else _blocks(frame, groups, table.used)
     data = models.Training(kept.scaled(X), y, _consistent(X, blocks))
-    model = models.ours(kernel_of(kernel, data.X, period), seed)
+    model = models.ours(kernel_of(kernel, data.X, period), seed, peaks)
     if len(y) > _MANY:
         model.set_params(n_starts=1)  # so many rows leave few local optima, and a search takes a minute
     scored = _scored(model, data, blocks, (groups, table.angle.unit, seed), report) if compare else (None, None)
