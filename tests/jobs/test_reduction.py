@@ -4,7 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
-from mgvm.jobs import pca
+from mgvm.jobs import _pca_models, pca
 from mgvm.jobs.applying import pca_with
 from mgvm.tables import TableError
 
@@ -89,3 +89,10 @@ def test_wrong_calls_are_refused(columns, word):
 def test_three_rows_are_too_few():
     with pytest.raises(TableError, match="3 of 3"):
         pca(cycle()[1].head(3), ["a", "b"])
+
+
+def test_rows_of_one_table_have_a_joint_law_of_their_angles():
+    assert _pca_models.usual_prior(199, None) == "von_mises"
+    assert _pca_models.usual_prior(200, "point") == "kernel"
+    assert _pca_models.usual_prior(200, "vb") == "von_mises"
+    assert _pca_models.usual_prior(20_001, None) == "von_mises"

@@ -42,7 +42,9 @@ def add(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--unit", choices=_options.UNITS, help="of the angles that come out (default: degrees)")
     parser.add_argument("--scale", action="store_true", help="divide each column by its standard deviation first")
     parser.add_argument("--structure", choices=STRUCTURES, help="rigid links between markers x1 y1 x2 y2 ... (tree)")
-    parser.add_argument("--prior", choices=PRIORS, help="law of the angles")
+    parser.add_argument(
+        "--prior", choices=PRIORS, help="law of the angles (default: kernel; von_mises for few rows or very many)"
+    )
     parser.add_argument("--method", choices=METHODS, help="maximum likelihood (point) or variational Bayes (vb)")
     _options.add_file_options(parser)
     _options.add_output_options(parser, "the rows with their angles and without their noise")

@@ -15,6 +15,12 @@ from mgvm.models._ppca import PPCA
 from mgvm.models.pca import CircularPCA
 
 OURS = "circular PCA"
+_FEW, _MANY = 200, 20_000  # rows between which a joint law of the angles can be learnt, and in seconds
+
+
+def usual_prior(rows: int, method: str | None) -> str:
+    """Rows of one table move alike, whatever `CircularPCA` must be ready for: a law of their angles together."""
+    return "kernel" if _FEW <= rows <= _MANY and method != "vb" else "von_mises"
 
 
 def circular(

@@ -57,7 +57,8 @@ def pca(
     scale : bool, default False
         Whether each column is divided by its standard deviation first: for columns of different kinds.
     structure, prior, method : str, optional
-        As `CircularPCA` has them; its own defaults where left out, and "none" for no structure.
+        As `CircularPCA` has them; its own defaults where left out, and "none" for no structure. The prior is that of
+        rows which move alike: "kernel", or "von_mises" for fewer than 200 or more than 20,000 rows and with "vb".
     compare : bool, default True
         Whether to score it and probabilistic PCA on rows left out.
     seed : int, default 0
@@ -96,6 +97,7 @@ def pca(
     _refuse_little(everything, used, names, source)
     center, spread = _scales(everything, scale)
     Y = (everything - center) / spread
+    prior = models.usual_prior(int(used.sum()), method) if prior is None else prior
     model = models.circular(count, seed, structure=structure, prior=prior, method=method)
     scored: Any = (None, None)
     whole = np.flatnonzero(~np.isnan(Y[used]).any(axis=1))
