@@ -21,9 +21,9 @@ def add(commands: Any) -> argparse.ArgumentParser:
         "draws; figure1, the best approximations of a bimodal law of two "
         "angles; gibbs-vs-vi, the error of Gibbs sampling and of variational inference against time; table1, "
         "regressions on angles, ours and others, scored on held-out data; table2, noise taken out of moving markers by "
-        "circular PCA and others (each minutes, far longer with --full); or all. "
-        "Prints tables; writes them as CSV, figures as PNG, and a page (index.html for all) of our numbers beside the "
-        "paper's.",
+        "circular PCA and others (each minutes; with --full, on one core, table1 about an hour and table2 about two); "
+        "or all. Prints tables; writes them as CSV, figures as PNG, and a page (index.html for all) of our numbers "
+        "beside the paper's.",
     )
     parser.add_argument("experiment", choices=(*EXPERIMENTS, "all"), help="which one")
     parser.add_argument(
