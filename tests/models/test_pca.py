@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mgvm import CircularPCA
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.models import _pca_fit, _pca_prior, pca
+from mgvm.models import _pca_fit, _pca_learner, _pca_prior
 from mgvm.models._pca_engines import Gibbs, MeanField
 from mgvm.models._pca_expectation import expectation
 from mgvm.models._pca_laws import Quadrature
@@ -348,7 +348,7 @@ def test_interruption_keeps_the_best(monkeypatch):
     np.testing.assert_array_equal(model.A_, calls[int(np.argmax(model.free_energy_))].weights[:, :2])
     # The second of three starts: the third is not tried.
     calls.clear()
-    monkeypatch.setattr(pca, "_SHORT", 5)
+    monkeypatch.setattr(_pca_learner, "_SHORT", 5)
     with pytest.warns(ConvergenceWarning, match="interrupted after 2 iterations"):
         model = CircularPCA(2, n_init=3, random_state=0).fit(Y)
     assert len(calls) == 8
