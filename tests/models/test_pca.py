@@ -18,7 +18,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mgvm import CircularPCA
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.models import _pca_fit, _pca_learner, _pca_prior
+from mgvm.models import _pca_fit, _pca_learner, _pca_prior, pca
 from mgvm.models._pca_engines import Gibbs, MeanField
 from mgvm.models._pca_expectation import expectation
 from mgvm.models._pca_laws import Quadrature
