@@ -1,28 +1,79 @@
-"""Small data sets that ship with the package."""
+"""Data to try things on, in scikit-learn's three words.
+
+``load_*`` come with the package, ``fetch_*`` are downloaded on first use, checked and kept, ``make_*`` are simulated.
+"""
 
 from __future__ import annotations
 
-from mgvm.datasets._mocap import MotionCapture, load_mocap
-from mgvm.datasets._protein import ProteinAngles, load_protein_asp
-from mgvm.datasets._tides import Tides, load_tides
-from mgvm.datasets._toy import Toy, load_toy
-from mgvm.datasets._uber import UberPickups, load_uber_pickups
-from mgvm.datasets._wind import GermanWind, load_wind_germany
-from mgvm.datasets._yeast import Yeast, load_yeast
+from mgvm.datasets._base import CountsByMinute, DihedralAngles
+from mgvm.datasets._download import Source, get_data_home
+from mgvm.datasets._fetched import (
+    SOURCES,
+    BackboneAngles,
+    ChannelTides,
+    GermanWind,
+    MotionCapture,
+    Rotamers,
+    UberPickups,
+    Yeast,
+    fetch_mocap,
+    fetch_rotamers,
+    fetch_tides_channel,
+    fetch_top500,
+    fetch_uber_pickups,
+    fetch_wind_germany,
+    fetch_yeast,
+)
+from mgvm.datasets._shipped import (
+    EuropeanWind,
+    Flights,
+    Motion,
+    NewYorkWind,
+    Residues,
+    Tides,
+    load_flights,
+    load_motion,
+    load_residues,
+    load_tides,
+    load_wind_europe,
+    load_wind_nyc,
+)
+from mgvm.datasets._simulated import MexicanHat, RobotArm, make_mexican_hat, make_robot_arm
 
 __all__ = [
+    "load_flights",
+    "load_motion",
+    "load_residues",
+    "load_tides",
+    "load_wind_europe",
+    "load_wind_nyc",
+    "fetch_mocap",
+    "fetch_rotamers",
+    "fetch_tides_channel",
+    "fetch_top500",
+    "fetch_uber_pickups",
+    "fetch_wind_germany",
+    "fetch_yeast",
+    "make_mexican_hat",
+    "make_robot_arm",
+    "get_data_home",
+    "SOURCES",
+    "Source",
+    "BackboneAngles",
+    "ChannelTides",
+    "CountsByMinute",
+    "DihedralAngles",
+    "EuropeanWind",
+    "Flights",
     "GermanWind",
+    "MexicanHat",
+    "Motion",
     "MotionCapture",
-    "ProteinAngles",
+    "NewYorkWind",
+    "Residues",
+    "RobotArm",
+    "Rotamers",
     "Tides",
-    "Toy",
     "UberPickups",
     "Yeast",
-    "load_mocap",
-    "load_protein_asp",
-    "load_tides",
-    "load_toy",
-    "load_uber_pickups",
-    "load_wind_germany",
-    "load_yeast",
 ]

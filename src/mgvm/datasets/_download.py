@@ -1,0 +1,257 @@
+"""Files that are downloaded once, checked every time they are read, and kept in a folder.
+
+pooch does the transfer (with requests) and knows where a cache belongs on each system. The checks are made here: pooch
+knows neither sizes nor git blobs, deletes a download that fails its check, and replaces a damaged file of the cache
+without a word, where a person wants to see both.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import tempfile
+import time
+import warnings
+from dataclasses import dataclass
+from pathlib import Path
+
+from mgvm import _validation as check
+
+_FOLDER_VARIABLE = "MGVM_DATA"
+_SERVER_VARIABLE = "MGVM_DATA_SERVER"
+_GITHUB = "https://raw.githubusercontent.com"
+_STALE = 3600.0  # seconds; a partial download that old belongs to a process that was killed
+
+
+@dataclass(frozen=True)
+class Source:
+    """One file of a public repository, as it was at one commit.
+
+    Attributes
+    ----------
+    repository, commit, path : str
+        Where it stands on GitHub.
+    blob : str
+        Its git blob, the SHA-1 of ``blob <size>`` with a NUL byte and the content.
+    size : int or None
+        Bytes; None where only the blob is known, which tells the size as well.
+    sha256 : str or None
+        Of the content; None where only the blob is known.
+    """
+
+    repository: str
+    commit: str
+    path: str
+    blob: str
+    size: int | None = None
+    sha256: str | None = None
+
+    @property
+    def file(self) -> str:
+        """Name of the file in the cache."""
+        return self.path.rsplit("/", 1)[-1]
+
+    @property
+    def url(self) -> str:
+        """Where it is downloaded from: GitHub, or the server named by the variable ``MGVM_DATA_SERVER``."""
+        server = os.environ.get(_SERVER_VARIABLE) or _GITHUB
+        return f"{server.rstrip('/')}/{self.repository}/{self.commit}/{self.path}"
+
+    @property
+    def size_text(self) -> str:
+        """The size for people, as far as it is known."""
+        return "size unknown" if self.size is None else f"{self.size / 1e3:,.0f} kB"
+
+    def fault(self, content: bytes) -> str | None:
+        """What is wrong with the content, None if it is this file."""
+        if self.size is not None and len(content) != self.size:
+            return f"has {len(content):,} bytes instead of {self.size:,}"
+        if self.sha256 is not None and hashlib.sha256(content).hexdigest() != self.sha256:
+            return f"has another SHA-256 than {self.sha256}"
+        header = f"blob {len(content)}\0".encode()
+        if hashlib.sha1(header + content, usedforsecurity=False).hexdigest() != self.blob:
+            return f"({len(content):,} bytes) is not git blob {self.blob}"
+        return None
+
+
+def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
+    """The folder that ``fetch_*`` keep files in; it need not be there yet.
+
+    Parameters
+    ----------
+    data_home : path, optional
+        A folder; by default the one named by the environment variable ``MGVM_DATA``, else the cache folder of the
+        system (``~/.cache/mgvm`` on Linux). A leading ``~`` is the home directory, a relative path starts at the
+        current one.
+
+    Returns
+    -------
+    pathlib.Path
+        An absolute path.
+
+    Examples
+    --------
+    >>> from mgvm.datasets import get_data_home
+    >>> get_data_home("/tmp/angles").name
+    'angles'
+    """
+    chosen = data_home if data_home is not None else os.environ.get(_FOLDER_VARIABLE) or _system_cache()
+    try:
+        folder = Path(chosen).expanduser().absolute()
+    except TypeError:
+        raise TypeError(f"data_home must be a path, got {type(chosen).__name__} {chosen!r}") from None
+    except RuntimeError:  # no such user, no home
+        raise ValueError(f"data_home {str(chosen)!r} begins with ~, and there is no such home directory") from None
+    if folder.exists() and not folder.is_dir():
+        named = "data_home" if data_home is not None else _FOLDER_VARIABLE
+        raise NotADirectoryError(f"{named} must be a folder, and {folder} is a file; name another")
+    return folder
+
+
+def _system_cache() -> Path:
+    return Path(_pooch("to know this system's cache folder (or name one by data_home or MGVM_DATA)").os_cache("mgvm"))
+
+
+def _pooch(purpose: str):  # type: ignore[no-untyped-def]
+    try:
+        import pooch
+    except ImportError:
+        raise ImportError(f'pooch is needed {purpose}: pip install "mgvm[data]"') from None
+    return pooch
+
+
+@dataclass(frozen=True)
+class Request:
+    """Where to look for a file, and whether and how patiently to download it.
+
+    Attributes
+    ----------
+    data_home : path or None
+        As for `get_data_home`.
+    download_if_missing : bool
+        False to take nothing but what is in the folder.
+    timeout : float
+        Seconds to wait for a server that says nothing.
+    """
+
+    data_home: str | os.PathLike[str] | None = None
+    download_if_missing: bool = True
+    timeout: float = 30.0
+
+    def read(self, source: Source) -> bytes:
+        """The content of the file, from the folder or else downloaded into it; never one that is not the original."""
+        check.single_positive(self.timeout, "timeout")
+        path = get_data_home(self.data_home) / source.file
+        content = _read_cached(path, source)
+        if content is None:
+            content = self._download(path, source)
+        return content
+
+    def _download(self, path: Path, source: Source) -> bytes:
+        if not self.download_if_missing:
+            raise FileNotFoundError(_how_to_get(path, source, "is not there and download_if_missing is False"))
+        pooch = _pooch(f"to download {source.file} (or put {source.url} into {path.parent} yourself)")
+        partial = _open_partial(path)
+        try:
+            _transfer(pooch, source, partial, self.timeout, path)
+            content = partial.read_bytes()
+            fault = source.fault(content)
+            if fault is not None:
+                aside = _set_aside(partial, path)
+                raise OSError(
+                    _how_to_get(path, source, f"was downloaded and {fault}; it was not used and is kept as {aside}")
+                )
+            os.replace(partial, path)
+        finally:
+            partial.unlink(missing_ok=True)
+        return content
+
+
+def _read_cached(path: Path, source: Source) -> bytes | None:
+    """The content of the file in the cache; None where there is none, or a wrong one, which is set aside."""
+    try:
+        content = path.read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise OSError(f"{path} cannot be read ({error.strerror}); mend or remove it") from error
+    fault = source.fault(content)
+    if fault is None:
+        return content
+    try:
+        aside = _set_aside(path, path)
+    except OSError as error:
+        raise OSError(
+            f"{path} {fault} and cannot be set aside ({error.strerror}); remove it, or name another data_home"
+        ) from error
+    warnings.warn(f"{path} {fault}: it is not used and kept as {aside.name}", stacklevel=4)
+    return None
+
+
+def _set_aside(file: Path, path: Path) -> Path:
+    """Rename a file that is not the original to a name of its own: ``<name>.refused``, ``<name>.refused-2``, ..."""
+    number = 1
+    while True:
+        aside = path.with_name(path.name + (".refused" if number == 1 else f".refused-{number}"))
+        if not aside.exists():
+            file.rename(aside)
+            return aside
+        number += 1
+
+
+def _open_partial(path: Path) -> Path:
+    """An empty file beside `path` that no other process writes to; those of killed processes are removed."""
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        for leftover in path.parent.glob(f".{path.name}.*.part"):
+            if time.time() - leftover.stat().st_mtime > _STALE:
+                leftover.unlink(missing_ok=True)
+        handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    except OSError as error:
+        raise OSError(
+            f"{path.parent} cannot be written to ({error.strerror}); "
+            f"name another folder by data_home or {_FOLDER_VARIABLE}"
+        ) from error
+    os.close(handle)
+    return Path(partial)
+
+
+def _transfer(pooch, source: Source, partial: Path, timeout: float, path: Path) -> None:  # type: ignore[no-untyped-def]
+    """Download into `partial`, with a progress bar where a person looks on."""
+    import requests  # pooch brings both
+    from tqdm import tqdm
+
+    # disable=None: no bar where standard error is not a terminal.
+    bar = tqdm(total=source.size, unit="B", unit_scale=True, desc=source.file, disable=None)
+    download = pooch.HTTPDownloader(progressbar=bar, timeout=timeout)
+    try:
+        download(source.url, str(partial), None)
+    except requests.RequestException as error:
+        raise OSError(_how_to_get(path, source, f"could not be downloaded ({_reason(error, timeout)})")) from error
+    except OSError as error:
+        raise OSError(
+            f"{source.file} ({source.size_text}) could not be written to {path.parent} ({error.strerror or error}); "
+            f"make room there or name another folder by data_home or {_FOLDER_VARIABLE}"
+        ) from error
+    finally:
+        bar.close()
+
+
+def _reason(error: OSError, timeout: float) -> str:
+    """One line of what a person can understand; the whole chain stays behind the exception."""
+    import requests
+
+    response = getattr(error, "response", None)
+    if response is not None:
+        return f"the server answered {response.status_code} {response.reason}"
+    if isinstance(error, requests.Timeout):
+        return f"the server said nothing for {timeout:g} s"
+    if isinstance(error, requests.ConnectionError):
+        return "no connection to the server"
+    return "the connection broke off" if isinstance(error, requests.exceptions.ChunkedEncodingError) else str(error)
+
+
+def _how_to_get(path: Path, source: Source, what: str) -> str:
+    return (
+        f"{source.file} {what}. Put {source.url} ({source.size_text}) into {path.parent}, or try again with a network"
+    )
