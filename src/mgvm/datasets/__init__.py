@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 from mgvm.datasets._base import CountsByMinute, DihedralAngles
-from mgvm.datasets._download import Source, get_data_home
+from mgvm.datasets._download import Source, fetch_file, get_data_home
 from mgvm.datasets._fetched import (
     SOURCES,
     BackboneAngles,
@@ -47,6 +47,7 @@ __all__ = [
     "load_tides",
     "load_wind_europe",
     "load_wind_nyc",
+    "fetch_file",
     "fetch_mocap",
     "fetch_rotamers",
     "fetch_tides_channel",

@@ -120,64 +120,71 @@ def _pooch(purpose: str):  # type: ignore[no-untyped-def]
     return pooch
 
 
-@dataclass(frozen=True)
-class Request:
-    """Where to look for a file, and whether and how patiently to download it.
+def fetch_file(
+    source: Source,
+    *,
+    data_home: str | os.PathLike[str] | None = None,
+    download_if_missing: bool = True,
+    timeout: float = 30.0,
+) -> Path:
+    """The path of a file in the data folder, downloaded if it is not there; never of one that is not the original.
 
-    Attributes
+    Parameters
     ----------
-    data_home : path or None
-        As for `get_data_home`.
-    download_if_missing : bool
-        False to take nothing but what is in the folder.
-    timeout : float
+    source : Source
+        Which file: one of `SOURCES`, or of any other repository on GitHub.
+    data_home : path, optional
+        The folder, see `get_data_home`.
+    download_if_missing : bool, default True
+        False to raise an error where the file is not in the folder.
+    timeout : float, default 30
         Seconds to wait for a server that says nothing.
+
+    Returns
+    -------
+    pathlib.Path
+        Where the file is.
+
+    Raises
+    ------
+    OSError
+        When the file cannot be had. What was downloaded and is not the original, by its size or its checksum, is kept
+        as ``<name>.refused`` and not used; so is such a file found in the folder, with a warning.
     """
-
-    data_home: str | os.PathLike[str] | None = None
-    download_if_missing: bool = True
-    timeout: float = 30.0
-
-    def read(self, source: Source) -> bytes:
-        """The content of the file, from the folder or else downloaded into it; never one that is not the original."""
-        check.single_positive(self.timeout, "timeout")
-        path = get_data_home(self.data_home) / source.file
-        content = _read_cached(path, source)
-        if content is None:
-            content = self._download(path, source)
-        return content
-
-    def _download(self, path: Path, source: Source) -> bytes:
-        if not self.download_if_missing:
-            raise FileNotFoundError(_how_to_get(path, source, "is not there and download_if_missing is False"))
-        pooch = _pooch(f"to download {source.file} (or put {source.url} into {path.parent} yourself)")
-        partial = _open_partial(path)
-        try:
-            _transfer(pooch, source, partial, self.timeout, path)
-            content = partial.read_bytes()
-            fault = source.fault(content)
-            if fault is not None:
-                aside = _set_aside(partial, path)
-                raise OSError(
-                    _how_to_get(path, source, f"was downloaded and {fault}; it was not used and is kept as {aside}")
-                )
-            os.replace(partial, path)
-        finally:
-            partial.unlink(missing_ok=True)
-        return content
+    seconds = check.single_positive(timeout, "timeout")
+    path = get_data_home(data_home) / source.file
+    if not _is_cached(path, source):
+        if not download_if_missing:
+            raise FileNotFoundError(_how_to_get(path, source, "is not there", "let download_if_missing be True"))
+        _download(path, source, seconds)
+    return path
 
 
-def _read_cached(path: Path, source: Source) -> bytes | None:
-    """The content of the file in the cache; None where there is none, or a wrong one, which is set aside."""
+def _download(path: Path, source: Source, timeout: float) -> None:
+    pooch = _pooch(f"to download {source.file} (or put {source.url} into {path.parent} yourself)")
+    partial = _open_partial(path)
+    try:
+        _transfer(pooch, source, partial, timeout, path)
+        fault = source.fault(partial.read_bytes())
+        if fault is not None:
+            aside = _set_aside(partial, path)
+            raise OSError(_how_to_get(path, source, f"was downloaded and {fault}; it is not used and kept as {aside}"))
+        os.replace(partial, path)
+    finally:
+        partial.unlink(missing_ok=True)
+
+
+def _is_cached(path: Path, source: Source) -> bool:
+    """Whether the original is in the folder; a file of its name that is not it is set aside."""
     try:
         content = path.read_bytes()
     except FileNotFoundError:
-        return None
+        return False
     except OSError as error:
         raise OSError(f"{path} cannot be read ({error.strerror}); mend or remove it") from error
     fault = source.fault(content)
     if fault is None:
-        return content
+        return True
     try:
         aside = _set_aside(path, path)
     except OSError as error:
@@ -185,7 +192,7 @@ def _read_cached(path: Path, source: Source) -> bytes | None:
             f"{path} {fault} and cannot be set aside ({error.strerror}); remove it, or name another data_home"
         ) from error
     warnings.warn(f"{path} {fault}: it is not used and kept as {aside.name}", stacklevel=4)
-    return None
+    return False
 
 
 def _set_aside(file: Path, path: Path) -> Path:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from mgvm import _validation as check
 from mgvm.angles import from_degrees, wrap
 from mgvm.datasets._base import AtPlaces, AtTimesOfDay, CountsByMinute, DihedralAngles, freeze
-from mgvm.datasets._download import Request, Source
+from mgvm.datasets._download import Source, fetch_file
 
 _PAPER = ("akwn2/mgvm-release", "68285f56dc34025ae0e3fafb206b79a13cfb6db9")
 _QUASI = ("Yarden231/vMQP", "01a14be9c66694335cd006725887c9b05e83000c")
@@ -132,6 +132,12 @@ SOURCES = {
 """Every file that can be fetched, by its name; of the aspartates only the git blob is known."""
 
 
+def _read(file: str, data_home: Any, download_if_missing: bool, timeout: float) -> bytes:
+    """The content of one of the files above."""
+    options = {"data_home": data_home, "download_if_missing": download_if_missing, "timeout": timeout}
+    return fetch_file(SOURCES[file], **options).read_bytes()
+
+
 def _matlab(content: bytes) -> dict[str, NDArray[Any]]:
     """Arrays of a MATLAB file by their names."""
     from scipy.io import loadmat
@@ -184,7 +190,7 @@ def fetch_uber_pickups(
     """
     check.choice(subset, "subset", ("all", "compact"))
     file = "uber_apr_2014.mat" if subset == "all" else "compact_uber.mat"
-    arrays = _matlab(Request(data_home, download_if_missing, timeout).read(SOURCES[file]))
+    arrays = _matlab(_read(file, data_home, download_if_missing, timeout))
     counted = [_count_by_minute(arrays[f"x_{half}"], arrays[f"y_{half}"]) for half in "tv"]
     day, minute, count = (np.concatenate(parts) for parts in zip(*counted, strict=True))
     split = np.repeat(["train", "valid"], [len(part[0]) for part in counted])
@@ -246,7 +252,7 @@ def fetch_tides_channel(
     Navarro, Frellsen & Turner (2017), GitHub akwn2/mgvm-release; the split is theirs. Its radians are whole minutes of
     the day to within 2e-8 minutes, and become these again.
     """
-    arrays = _matlab(Request(data_home, download_if_missing, timeout).read(SOURCES["simpletide.mat"]))
+    arrays = _matlab(_read("simpletide.mat", data_home, download_if_missing, timeout))
     port = arrays["pid_all"].ravel().astype(np.int64)
     longitude, latitude = (column.copy() for column in arrays["x_all"].T)
     minute = np.rint(arrays["y_all"].ravel() * (1440 / (2 * np.pi))).astype(np.int64) % 1440
@@ -301,10 +307,10 @@ def fetch_yeast(*, data_home: Any = None, download_if_missing: bool = True, time
     (2015), Nucleic Acids Res. 43, D1140-D1144, by way of GitHub akwn2/mgvm-release, which states no licence; even rows
     are its training set. Moments are those of the experiment, every seven minutes; the file does not have them.
     """
-    content = Request(data_home, download_if_missing, timeout).read(SOURCES["Spellman-alpha.csv"])
+    content = _read("Spellman-alpha.csv", data_home, download_if_missing, timeout)
     header, *rows = csv.reader(io.StringIO(content.decode("ascii")))
     table = np.array(rows, dtype=np.float64)
-    minutes = 7.0 * np.arange(len(table))
+    minutes = np.arange(0.0, 7.0 * len(table), 7.0)
     phase, expression = np.array(wrap(table[:, 0])), table[:, 1:].copy()
     split = np.where(np.arange(len(table)) % 2 == 0, "train", "valid")
     freeze(minutes, phase, expression, split)
@@ -359,7 +365,7 @@ def fetch_mocap(
     paper's "Motion Capture" is "fishing".
     """
     check.choice(name, "name", ("fishing", "running", "boxing", "robot"))
-    arrays = _matlab(Request(data_home, download_if_missing, timeout).read(SOURCES[f"{name}.mat"]))
+    arrays = _matlab(_read(f"{name}.mat", data_home, download_if_missing, timeout))
     positions = np.stack([arrays["mocap_x"], arrays["mocap_y"]], axis=-1)
     freeze(positions)
     return MotionCapture(positions, name)
@@ -406,7 +412,7 @@ def fetch_wind_germany(*, data_home: Any = None, download_if_missing: bool = Tru
     Circular Regression with von Mises Quasi-Processes (AISTATS 2025), which states no licence. Its notebook holds out
     the rows that ``np.random.seed(18); np.random.choice(260, size=52, replace=False)`` draws.
     """
-    content = Request(data_home, download_if_missing, timeout).read(SOURCES["data_calm.csv"])
+    content = _read("data_calm.csv", data_home, download_if_missing, timeout)
     table = np.loadtxt(io.BytesIO(content), delimiter=",", skiprows=1)
     station = table[:, 0].astype(np.int64)
     longitude, latitude, angles = (column.copy() for column in table.T[1:])
@@ -460,7 +466,7 @@ def fetch_top500(*, data_home: Any = None, download_if_missing: bool = True, tim
     Top500 of the Richardson Lab, Lovell et al. (2003), Proteins 50, 437-450, by way of ``top500.txt`` of GitHub
     pyro-ppl/datasets.
     """
-    content = Request(data_home, download_if_missing, timeout).read(SOURCES["top500.txt"])
+    content = _read("top500.txt", data_home, download_if_missing, timeout)
     residues: list[tuple[str, str, str, str, str, str]] = []
     chain = ""
     for line in content.decode("ascii").splitlines():
@@ -550,7 +556,7 @@ def fetch_rotamers(
     """
     check.choice(residue, "residue", tuple(_ROTAMER_FILES))
     file, n_chi = _ROTAMER_FILES[residue]
-    content = Request(data_home, download_if_missing, timeout).read(SOURCES[file])
+    content = _read(file, data_home, download_if_missing, timeout)
     rows = list(csv.reader(io.StringIO(content.decode("ascii"))))
     degrees = np.array([row[1 : 3 + n_chi] for row in rows], dtype=np.float64)
     angles = np.array(from_degrees(np.rint(10.0 * degrees) / 10.0))

@@ -144,7 +144,7 @@ def make_robot_arm(
     ((200, 6), (200, 3))
     """
     n, d = check.integer(n_samples, "n_samples", 1), check.integer(n_joints, "n_joints", 1)
-    links = 60.0 * 0.9 ** np.arange(d) if lengths is None else np.array(check.positive(lengths, "lengths"))
+    links = np.array(check.positive(60.0 * 0.9 ** np.arange(d) if lengths is None else lengths, "lengths"))
     if links.shape != (d,):
         raise ValueError(f"lengths must have one number for each of {d} joints, got shape {links.shape}")
     concentration, _ = check.broadcast(kappa=check.non_negative(kappa, "kappa"), n_joints=np.zeros(d))
