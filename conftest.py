@@ -10,6 +10,7 @@ import pytest
 # skip where they are not there. Nothing is downloaded: port 9 of this machine answers nobody.
 os.environ.setdefault("MGVM_DATA", str(Path(__file__).resolve().parent.parent / "shared" / "data" / "raw"))
 os.environ["MGVM_DATA_SERVER"] = "http://127.0.0.1:9"
+os.environ["no_proxy"] = "127.0.0.1"
 
 
 @pytest.fixture(scope="session")

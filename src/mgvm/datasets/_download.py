@@ -1,17 +1,22 @@
 """Files that are downloaded once, checked every time they are read, and kept in a folder.
 
-pooch does the transfer (with requests) and knows where a cache belongs on each system. The checks are made here: pooch
-knows neither sizes nor git blobs, deletes a download that fails its check, and replaces a damaged file of the cache
-without a word, where a person wants to see both.
+With the standard library alone. pooch, which SciPy and scikit-image use for this, was tried and left: it knows neither
+sizes nor git blobs, deletes a download that fails its check, replaces a damaged file of the cache without a word, and
+leaves the connection open when a transfer breaks off. With those made here, what remains of it is one GET.
 """
 
 from __future__ import annotations
 
 import hashlib
+import http.client
 import os
+import sys
 import tempfile
 import time
+import urllib.error
+import urllib.request
 import warnings
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -20,6 +25,7 @@ from mgvm import _validation as check
 _FOLDER_VARIABLE = "MGVM_DATA"
 _SERVER_VARIABLE = "MGVM_DATA_SERVER"
 _GITHUB = "https://raw.githubusercontent.com"
+_CHUNK = 65_536  # bytes between two looks at the progress
 _STALE = 3600.0  # seconds; a partial download that old belongs to a process that was killed
 
 
@@ -109,15 +115,12 @@ def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
 
 
 def _system_cache() -> Path:
-    return Path(_pooch("to know this system's cache folder (or name one by data_home or MGVM_DATA)").os_cache("mgvm"))
-
-
-def _pooch(purpose: str):  # type: ignore[no-untyped-def]
-    try:
-        import pooch
-    except ImportError:
-        raise ImportError(f'pooch is needed {purpose}: pip install "mgvm[data]"') from None
-    return pooch
+    """Where programs keep what they can fetch again."""
+    if sys.platform == "win32":
+        return Path(os.environ.get("LOCALAPPDATA") or "~/AppData/Local") / "mgvm" / "Cache"
+    if sys.platform == "darwin":
+        return Path("~/Library/Caches/mgvm")
+    return Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache") / "mgvm"
 
 
 def fetch_file(
@@ -161,10 +164,9 @@ def fetch_file(
 
 
 def _download(path: Path, source: Source, timeout: float) -> None:
-    pooch = _pooch(f"to download {source.file} (or put {source.url} into {path.parent} yourself)")
     partial = _open_partial(path)
     try:
-        _transfer(pooch, source, partial, timeout, path)
+        _transfer(source, partial, timeout, path)
         fault = source.fault(partial.read_bytes())
         if fault is not None:
             aside = _set_aside(partial, path)
@@ -223,42 +225,58 @@ def _open_partial(path: Path) -> Path:
     return Path(partial)
 
 
-def _transfer(pooch, source: Source, partial: Path, timeout: float, path: Path) -> None:  # type: ignore[no-untyped-def]
-    """Download into `partial`, with a progress bar where a person looks on."""
-    import requests  # pooch brings both
-    from tqdm import tqdm
+class _Unavailable(Exception):
+    """The server does not give the file; the text says why."""
 
-    # disable=None: no bar where standard error is not a terminal.
-    bar = tqdm(total=source.size, unit="B", unit_scale=True, desc=source.file, disable=None)
-    download = pooch.HTTPDownloader(progressbar=bar, timeout=timeout)
+
+def _transfer(source: Source, partial: Path, timeout: float, path: Path) -> None:
+    """Download into `partial`, with a count of the bytes where a person looks on."""
     try:
-        download(source.url, str(partial), None)
-    except requests.RequestException as error:
-        raise OSError(_how_to_get(path, source, f"could not be downloaded ({_reason(error, timeout)})")) from error
+        with partial.open("wb") as file:
+            for chunk in _chunks(source, timeout):
+                file.write(chunk)
+    except _Unavailable as error:
+        raise OSError(_how_to_get(path, source, f"could not be downloaded ({error})")) from error.__cause__
     except OSError as error:
         raise OSError(
             f"{source.file} ({source.size_text}) could not be written to {path.parent} ({error.strerror or error}); "
             f"make room there or name another folder by data_home or {_FOLDER_VARIABLE}"
         ) from error
-    finally:
-        bar.close()
 
 
-def _reason(error: OSError, timeout: float) -> str:
-    """One line of what a person can understand; the whole chain stays behind the exception."""
-    import requests
+def _chunks(source: Source, timeout: float) -> Iterator[bytes]:
+    """The bytes that the server sends, up to its promised length; errors of the network become one line of text."""
+    request = urllib.request.Request(source.url, headers={"User-Agent": "mgvm"})
+    done = 0
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            total = response.length
+            while chunk := response.read(_CHUNK):
+                done += len(chunk)
+                _show_progress(source.file, done, total)
+                yield chunk
+    except urllib.error.HTTPError as error:
+        error.close()
+        raise _Unavailable(f"the server answered {error.code} {error.reason}") from error
+    except TimeoutError as error:
+        raise _Unavailable(f"the server said nothing for {timeout:g} s") from error
+    except urllib.error.URLError as error:
+        silent = isinstance(error.reason, TimeoutError)
+        why = f"the server said nothing for {timeout:g} s" if silent else f"no connection: {error.reason}"
+        raise _Unavailable(why) from error
+    except (http.client.HTTPException, ConnectionError) as error:
+        raise _Unavailable(f"the connection broke off after {done:,} bytes") from error
+    if total is not None and done < total:
+        raise _Unavailable(f"the connection broke off after {done:,} of {total:,} bytes")
 
-    response = getattr(error, "response", None)
-    if response is not None:
-        return f"the server answered {response.status_code} {response.reason}"
-    if isinstance(error, requests.Timeout):
-        return f"the server said nothing for {timeout:g} s"
-    if isinstance(error, requests.ConnectionError):
-        return "no connection to the server"
-    return "the connection broke off" if isinstance(error, requests.exceptions.ChunkedEncodingError) else str(error)
+
+def _show_progress(name: str, done: int, total: int | None) -> None:
+    """One line that counts on, where standard error is a terminal."""
+    if sys.stderr.isatty():
+        whole = done if total is None else total
+        end = "\n" if done == whole else ""
+        print(f"\r{name}: {done / 1e3:,.0f} of {whole / 1e3:,.0f} kB", end=end, file=sys.stderr, flush=True)
 
 
-def _how_to_get(path: Path, source: Source, what: str) -> str:
-    return (
-        f"{source.file} {what}. Put {source.url} ({source.size_text}) into {path.parent}, or try again with a network"
-    )
+def _how_to_get(path: Path, source: Source, what: str, otherwise: str = "try again later") -> str:
+    return f"{source.file} {what}. Put {source.url} ({source.size_text}) into {path.parent}, or {otherwise}"
