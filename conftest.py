@@ -1,4 +1,4 @@
-"""What all tests and examples share: no network, no figures left open, and where downloaded originals are looked for."""
+"""What tests and examples share: no network, no figures left open, and where downloaded originals are looked for."""
 
 import os
 import sys
@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-# Tests of downloads read the original files from the folder that MGVM_DATA names, by default one beside the checkout, and
-# skip where they are not there. Nothing is downloaded: port 9 of this machine answers nobody.
+# Tests of downloads read the original files from the folder that MGVM_DATA names, by default one beside the checkout,
+# and skip where they are not there. Nothing is downloaded: port 9 of this machine answers nobody.
 os.environ.setdefault("MGVM_DATA", str(Path(__file__).resolve().parent.parent / "shared" / "data" / "raw"))
 os.environ["MGVM_DATA_SERVER"] = "http://127.0.0.1:9"
 os.environ["no_proxy"] = "127.0.0.1"

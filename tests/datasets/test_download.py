@@ -86,7 +86,7 @@ class Handler(BaseHTTPRequestHandler):
 def server(monkeypatch):
     found = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
     found.manner, found.asked, found.stop = "whole", [], threading.Event()
-    thread = threading.Thread(target=found.serve_forever, daemon=True)
+    thread = threading.Thread(target=found.serve_forever, args=(0.01,), daemon=True)
     thread.start()
     monkeypatch.setenv("MGVM_DATA_SERVER", f"http://127.0.0.1:{found.server_port}/")
     yield found
