@@ -50,3 +50,10 @@ def turned(point, angle):
     """z e^{ix}."""
     c, s = cos(angle), sin(angle)
     return complex_of(point.real * c - point.imag * s, point.real * s + point.imag * c)
+
+
+def errors(found, function, x):
+    """found - function(x), the function of mpmath with 40 digits: the reference adds no rounding of its own."""
+    with mp.workdps(40):
+        pairs = zip(np.ravel(found).tolist(), np.ravel(x).tolist(), strict=True)
+        return np.array([float(mp.mpf(value) - function(mp.mpf(place))) for value, place in pairs])
