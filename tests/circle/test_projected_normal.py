@@ -141,7 +141,7 @@ class TestDistribution:
         law = ProjectedNormal(*make(*parameters))
         draws = law.sample(20_000, rng=9)
         assert ((draws >= -np.pi) & (draws < np.pi)).all()
-        assert scipy.stats.kstest(draws, law.cdf).pvalue > 1e-3
+        assert scipy.stats.kstest(draws, law.cdf).pvalue > 1e-5
 
 
 class TestExpectations:
@@ -253,7 +253,8 @@ class TestFit:
         law = ProjectedNormal.fit(data)
         best = law.logpdf(data).mean()
         assert_allclose(np.linalg.det(law.cov), 1.0, rtol=1e-6)
-        assert 0 <= 2 * data.size * (best - truth.logpdf(data).mean()) < 25  # chi square of four degrees of freedom
+        # Chi square of four degrees of freedom: once in 10⁵ above 28.5.
+        assert 0 <= 2 * data.size * (best - truth.logpdf(data).mean()) < 29
         rng = np.random.default_rng(0)
         for _ in range(10):
             push = 1e-3 * rng.normal(size=(2, 2))

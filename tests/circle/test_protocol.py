@@ -183,7 +183,7 @@ def test_samples(law):
     assert (draws >= -np.pi).all()
     assert (draws < np.pi).all()
     assert (draws == law.sample(4000, rng=7)).all()
-    assert stats.kstest(law.cdf(draws), "uniform").pvalue > 1e-3
+    assert stats.kstest(law.cdf(draws), "uniform").pvalue > 1e-5
     few = law.sample((2, 3), rng=np.random.default_rng(1))
     assert few.shape == (2, 3)
 
@@ -298,5 +298,6 @@ def test_weights_are_repetitions(fit):
 def test_fits_find_the_law_that_made_the_data(law):
     data = law.sample(100_000, rng=11)
     found = type(law).fit(data)
-    assert law.kl_divergence(found) < 1e-4
+    # 2n times it is a chi square of at most four degrees of freedom: once in 10⁵ above 28.5.
+    assert law.kl_divergence(found) < 29 / (2 * data.size)
     assert found.logpdf(data).mean() >= law.logpdf(data).mean()

@@ -87,7 +87,7 @@ class TestDistribution:
         law = WrappedNormal(mu, sigma)
         draws = law.sample(20_000, rng=7)
         assert ((draws >= -np.pi) & (draws < np.pi)).all()
-        assert scipy.stats.kstest(draws, law.cdf).pvalue > 1e-3
+        assert scipy.stats.kstest(draws, law.cdf).pvalue > 1e-5
 
 
 class TestClosedForms:
@@ -172,7 +172,7 @@ class TestFit:
         for a, b in [(1e-4, 0), (-1e-4, 0), (0, 1e-4), (0, -1e-4)]:
             assert WrappedNormal(law.mu + a * law.sigma, law.sigma * np.exp(b)).logpdf(data).mean() <= best + 1e-15
         ratio = 2 * data.size * (best - WrappedNormal(mu, sigma).logpdf(data).mean())
-        assert 0 <= ratio < 20  # chi square of two degrees of freedom
+        assert 0 <= ratio < 24  # chi square of two degrees of freedom: once in 10⁵ above 23
 
     def test_weights_are_counts(self):
         data = np.round(WrappedNormal(2.0, 1.0).sample(3000, rng=1), 1)

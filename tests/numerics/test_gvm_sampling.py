@@ -137,7 +137,7 @@ CASES = {
 def test_draws_with_a_parameter_set_each(name):
     eta = np.array(CASES[name], dtype=complex)
     draws = sample_each(np.tile(eta, (40_000, 1)), 1, np.random.default_rng(1))[0]
-    assert distribution_test(draws, eta) > 1e-3
+    assert distribution_test(draws, eta) > 1e-5
 
 
 @pytest.mark.jit_only
@@ -145,7 +145,7 @@ def test_draws_with_a_parameter_set_each(name):
 def test_draws_from_a_table(name):
     eta = np.array(CASES[name], dtype=complex)
     draws = sample_tables(eta[None], 0.05, np.random.default_rng(2), 40_000)[0]
-    assert distribution_test(draws, eta) > 1e-3
+    assert distribution_test(draws, eta) > 1e-5
 
 
 @pytest.mark.jit_only
@@ -154,14 +154,15 @@ def test_draws_of_high_order(repeats):
     eta = np.array([1.0, -2j, 1.5, 0.5j])
     draws = gvm_sample(np.tile(eta, (40_000 // repeats, 1)), repeats, np.random.default_rng(4))
     assert draws.shape == (repeats, 40_000 // repeats)
-    assert distribution_test(draws.ravel(), eta) > 1e-3
+    assert distribution_test(draws.ravel(), eta) > 1e-5
 
 
 def test_the_most_concentrated_draws_have_the_right_spread():
     eta = np.array([[1e8 * np.exp(2j), 0]])
     draws = sample_each(np.tile(eta, (400, 1)), 1, np.random.default_rng(5))[0]
-    assert np.std(draws) == pytest.approx(1e-4, rel=0.12)
-    assert abs(np.mean(draws) - 2) < 3e-5
+    # Standard errors of 400 draws: 1/√800 = 0.035 of the spread, and 1e-4/20 = 5e-6 of the mean; five of each.
+    assert np.std(draws) == pytest.approx(1e-4, rel=0.18)
+    assert abs(np.mean(draws) - 2) < 2.5e-5
 
 
 def test_empty_draws():
