@@ -258,7 +258,9 @@ def test_pruning_loses_nothing(name, monkeypatch):
     monkeypatch.setattr(_outer_cells, "_WHOLE", (1, 10**7, 10**7))
     whole = exact_grid(law)
     same_log(pruned.log_normalizer, whole.log_normalizer, law)
-    np.testing.assert_allclose(pruned.moments, whole.moments, atol=1e-10)
+    # Rounding of the largest terms is what the weights of separate modes are off by.
+    size = np.abs(law.a).sum() + np.abs(law.b).sum() + np.abs(law.P).sum() + np.abs(law.Q).sum()
+    np.testing.assert_allclose(pruned.moments, whole.moments, rtol=0, atol=1e-12 + 4 * EPS * size)
 
 
 @pytest.mark.parametrize(

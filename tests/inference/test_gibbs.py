@@ -162,7 +162,8 @@ def test_many_angles_dense_and_sparse_agree():
     law = MGvM(0.5 * np.exp(1j * np.cumsum(0.1 * rng.normal(size=size))), P=chain)
     dense = MGvM(law.a, P=law.P.toarray())
     results = [gibbs(each, 500, 16, rng=1).moment(1) for each in (law, dense)]
-    np.testing.assert_allclose(*results, atol=0.05)
+    # Two runs differ by about 0.009 in each part of a moment; among 300 angles by six times that once in 10⁵.
+    np.testing.assert_allclose(*results, rtol=0, atol=0.06)
 
 
 def test_marginals_are_better_than_histograms():

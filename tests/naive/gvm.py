@@ -130,6 +130,13 @@ def grid_reference(eta, order=4):
     )
 
 
+def log_density_condition(eta, moments, x):
+    """How much log p(x) = f(x) - log Z moves when each parameter moves by its own size: Σ |η_t| |e^{itx} - m_t|."""
+    with mp.workdps(40):
+        pairs = zip(eta, moments, strict=False)
+        return float(sum(abs(mp.mpc(v)) * abs(mp.expj(t * mp.mpf(float(x))) - m) for t, (v, m) in enumerate(pairs, 1)))
+
+
 def mpmath_reference(eta, order=4, digits=40):
     """log Z, moments 1..order, 1 - |m1| and entropy with `digits` digits: the trapezoid rule with nodes to spare."""
     with mp.workdps(digits):

@@ -72,8 +72,10 @@ def narrow(dimension, concentration, seed):
 def test_every_entry_of_narrow_laws_keeps_its_digits(dimension, concentration):
     local = narrow(dimension, concentration, seed=dimension)
     found = frame.local_moments(local[None], dimension, 2)
+    # The precision is at least the concentration: beyond 9 standard deviations lie e^-40. On 40 nodes over 24 of them
+    # the reference itself is off by 1e-8.
     expected = torus_moments.narrow_local_moments(
-        local, frame.codes(dimension, 2), 2, 12.0 / np.sqrt(concentration), n=40 if dimension == 3 else 80
+        local, frame.codes(dimension, 2), 2, 9.0 / np.sqrt(concentration), n=40 if dimension == 3 else 80
     )
     scale = np.sqrt(np.diag(expected[2])).astype(float)
     assert found.log_integral[0] == pytest.approx(float(expected[0]), abs=1e-10)
