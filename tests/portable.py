@@ -29,8 +29,10 @@ def power_of_ten(exponent):
 
 
 def spaced(low, high, count):
-    """`count` numbers of equal ratio from 10^low to 10^high."""
-    return power_of_ten(low + (high - low) * np.arange(count) / (count - 1))
+    """`count` numbers of equal ratio from low to high."""
+    with mp.workprec(53):
+        step = mp.log(mp.mpf(high) / low) / (count - 1)
+        return np.array([float(low * mp.exp(k * step)) for k in range(count - 1)] + [float(high)])
 
 
 def complex_of(real, imag):
@@ -38,7 +40,7 @@ def complex_of(real, imag):
     real, imag = np.broadcast_arrays(real, imag)
     out = np.empty(real.shape, dtype=complex)
     out.real, out.imag = real, imag
-    return out
+    return out[()]  # a number where they were numbers
 
 
 def polar(radius, angle):

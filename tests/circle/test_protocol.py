@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from portable import polar, spaced
 from scipy import stats
 
 from mgvm import GridDensity, GvM, ProjectedNormal, VonMises, WrappedNormal
@@ -22,10 +23,10 @@ LAWS = {
     "GvM 2": GvM.from_polar([2.0, 1.0], [0.5, 1.0]),
     "two equal modes": GvM([3j, 4.0]),
     "flat mode": GvM([40j, 10.0]),
-    "narrow GvM 2": GvM([3e6 * np.exp(1j), 2e6 * np.exp(2j)]),
+    "narrow GvM 2": GvM([polar(3e6, 1), polar(2e6, 2)]),
     "GvM 3": GvM([1.0, -2j, 1.5]),
     "GvM 4": GvM([10.0, 5j, 3.0, -2j]),
-    "GvM 8": GvM(np.exp(1j * np.arange(8)) / np.arange(1, 9)),
+    "GvM 8": GvM(polar(1 / np.arange(1, 9), np.arange(8))),
     "wrapped normal": WrappedNormal(-2.0, 0.8),
     "wide wrapped normal": WrappedNormal(1.0, 3.0),
     "narrow wrapped normal": WrappedNormal(1.0, 1e-4),
@@ -60,7 +61,7 @@ def graded_edges(*laws):
     """Edges of panels over one turn, graded towards every mode, its antipode and the directions across."""
     modes = np.concatenate([law.modes().location for law in laws])
     start = float(modes[0]) - np.pi if modes.size else -np.pi
-    side = np.geomspace(1e-7, np.pi, 90)
+    side = spaced(1e-7, np.pi, 90)
     offsets = np.concatenate([-side, [0.0], side])
     places = np.concatenate([modes, modes + np.pi, modes + np.pi / 2, modes - np.pi / 2, [start]])
     inside = start + (places[:, None] + offsets - start) % (2 * np.pi)

@@ -7,6 +7,7 @@ import math
 import numpy as np
 import pytest
 from naive import torus as naive
+from portable import polar
 from scipy import sparse, stats
 from scipy.special import i0e
 
@@ -164,7 +165,7 @@ def test_twice_the_nodes_change_nothing(scale, orders):
 
 def test_factors_that_contradict_each_other_at_high_concentration():
     # Angle 1 hangs between two that pull it to opposite sides: all mass lies where both messages are below e^-1000.
-    a = np.array([1e4 * np.exp(-1.4j), 0.0, 1e4 * np.exp(1.4j)])
+    a = np.array([polar(1e4, -1.4), 0.0, polar(1e4, 1.4)])
     P = np.zeros((3, 3), dtype=complex)
     P[0, 1] = P[1, 0] = P[1, 2] = P[2, 1] = 8e3
     law = Natural(a, np.zeros((0, 3), dtype=complex), P, np.zeros((3, 3), dtype=complex))

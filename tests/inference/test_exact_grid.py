@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from naive import torus
 from naive.torus_laws import bimodal, couplings, law_of, random_law, ridge
+from portable import polar, power_of_ten
 from scipy import integrate, special
 
 from mgvm import GvM
@@ -223,8 +224,8 @@ def mixed_law(rng):
     dimension, order = int(rng.integers(2, 4)), int(rng.integers(1, 3))
 
     def draw(*shape):
-        size = 10.0 ** rng.uniform(-3, 6, shape) * (rng.random(shape) < 0.7)
-        return size * np.exp(1j * rng.choice([0.0, np.pi, rng.uniform(-np.pi, np.pi)], shape))
+        size = power_of_ten(rng.uniform(-3, 6, shape)) * (rng.random(shape) < 0.7)
+        return polar(size, rng.choice([0.0, np.pi, rng.uniform(-np.pi, np.pi)], shape))
 
     P, Q = np.triu(draw(dimension, dimension), 1), np.triu(draw(dimension, dimension), 1)
     return law_of(draw(dimension), draw(order - 1, dimension), P + P.conj().T, Q + Q.T)

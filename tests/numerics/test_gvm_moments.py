@@ -13,6 +13,7 @@ import numpy as np
 import pytest
 from naive.gvm import grid_reference, mpmath_reference
 from numerics.families import FAMILIES, higher_order, order_two
+from portable import polar
 
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._numerics.gvm_general import general_moments
@@ -63,20 +64,20 @@ def test_higher_orders_far_beyond_what_is_promised(many):
 @pytest.mark.parametrize(
     "eta",
     [
-        [2 * np.exp(0.5j), np.exp(2j)],
+        [polar(2, 0.5), polar(1.0, 2)],
         [0, 0],
         [1e-9, 1e-9j],
         [30j, 0],
         [0, 50],
         [4e3j, 1e3],  # the flat mode
         [3e3j, 1e3],  # two equal modes
-        [1e3 * np.exp(0.3j), 1e5 * np.exp(1j)],
-        [5000 * np.exp(0.5j), 2500 * np.exp(2j)],
-        [1e6 * np.exp(1j), 1e3j],
+        [polar(1e3, 0.3), polar(1e5, 1)],
+        [polar(5000, 0.5), polar(2500, 2)],
+        [polar(1e6, 1), 1e3j],
         [2e7, 2e7j],
         [1.0, 25e6],
-        [3 * np.exp(1j), 2j, 1.5 * np.exp(2j)],
-        [300, 200j, 100 * np.exp(1j), 50],
+        [polar(3, 1), 2j, polar(1.5, 2)],
+        [300, 200j, polar(100, 1), 50],
     ],
 )
 def test_against_forty_digits(eta):
@@ -104,8 +105,8 @@ def test_the_two_kernels_meet(threshold):
 
 
 def test_order_one_and_zero_are_order_two_with_less():
-    one = gvm_facts(np.array([[3 * np.exp(1j)]]))
-    two = gvm_facts(np.array([[3 * np.exp(1j), 0]]))
+    one = gvm_facts(np.array([[polar(3, 1)]]))
+    two = gvm_facts(np.array([[polar(3, 1), 0]]))
     assert one.log_normalizer == two.log_normalizer
     assert (one.moments == two.moments).all()
     none = gvm_facts(np.zeros((2, 0), dtype=complex))
@@ -141,7 +142,7 @@ def test_empty_batches():
 @pytest.mark.parametrize("order", [2, 3])
 def test_high_moments(order):
     """Moments far beyond the order, where the rule needs more nodes."""
-    eta = np.array([[4 * np.exp(0.3j), 2j, 1.0][:order]])
+    eta = np.array([[polar(4, 0.3), 2j, 1.0][:order]])
     truth = grid_reference(eta[0], 40).moments
     assert np.abs(gvm_facts(eta, 40).moments[0] - truth).max() < 1e-14
 

@@ -11,6 +11,7 @@ import scipy.stats
 from hypothesis import given, settings
 from naive import multivariate_wrapped_normal as naive
 from numpy.testing import assert_allclose, assert_array_equal
+from portable import spaced
 
 from mgvm import MGvM, MultivariateWrappedNormal, WrappedNormal
 from mgvm._validation import DegreesWarning
@@ -65,7 +66,7 @@ class TestDensity:
 
     def test_random_covariances_and_both_sides_of_each_rule(self):
         rng = np.random.default_rng(4)
-        for scale in np.geomspace(0.3, 4.0, 25):
+        for scale in spaced(0.3, 4.0, 25):
             cov = random_covariance(rng, 2, scale)
             law, x = MultivariateWrappedNormal([0.0, 0.0], cov), points(2, 10)
             assert_allclose(law.logpdf(x), naive.by_images(x, law.mean, cov, 16), rtol=1e-12, atol=1e-12)
@@ -172,7 +173,7 @@ class TestTruncation:
     def test_reduced_basis_spans_the_same_lattice(self):
         rng = np.random.default_rng(1)
         for size in (2, 3, 6, 10):
-            matrix = rng.standard_normal((size, size)) @ np.diag(np.geomspace(1e-3, 1e3, size))
+            matrix = rng.standard_normal((size, size)) @ np.diag(spaced(1e-3, 1e3, size))
             lattice = _lattice.reduce(matrix)
             assert_array_equal(lattice.change @ lattice.inverse, np.eye(size))
             assert abs(abs(np.linalg.det(lattice.change)) - 1) < 1e-6
