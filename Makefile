@@ -18,13 +18,18 @@ SPREAD = -n auto --dist worksteal
 # state of the numerics.
 export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numerics/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: help demo test test-nojit lint format docs bench clean
+# What rounds: the tests that hold on every CPU or show where it matters.
+NUMERICAL = tests/numerics tests/circle tests/test_scores.py tests/torus tests/inference
+
+.PHONY: help demo test test-nojit test-cpus cpu lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo        rides, residues, wind, tides, a moving arm; tables and figures in $(OUT)/"
 	@echo "make test        run the tests"
 	@echo "make test-nojit  run the tests of the numerics with the compiler off"
+	@echo "make test-cpus   run what is numerical as on lesser CPUs: without AVX-512, and the baseline of NumPy and Numba"
+	@echo "make cpu         tell what CPU this is and what NumPy and Numba make of it"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make format      let ruff tidy the code"
 	@echo "make docs        build the guide and the reference: docs/_build/html/index.html"
@@ -39,6 +44,14 @@ test: $(VENV)/.dev-ready
 
 test-nojit: $(VENV)/.dev-ready
 	NUMBA_DISABLE_JIT=1 $(PARALLEL) -m pytest $(SPREAD) tests/numerics -m "not jit_only" $(PYTEST_ARGS)
+
+# The native CPU is that of `make test`.
+test-cpus: $(VENV)/.dev-ready
+	$(PARALLEL) tests/cpus.py no-avx512 -m pytest $(SPREAD) $(NUMERICAL) $(PYTEST_ARGS)
+	$(PARALLEL) tests/cpus.py baseline -m pytest $(SPREAD) $(NUMERICAL) $(PYTEST_ARGS)
+
+cpu: $(VENV)/.demo-ready
+	@$(BIN)/python tests/cpus.py
 
 lint: $(VENV)/.dev-ready
 	$(BIN)/ruff check

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from portable import polar
 from scipy import stats
 
 from mgvm import GridDensity, GvM, VonMises, WrappedNormal
@@ -23,7 +24,7 @@ def on_grid(law, count):
 def random_gvm(rng, order, concentration):
     harmonics = np.arange(1, order + 1)
     share = rng.dirichlet(np.ones(order)) * concentration / harmonics**2
-    return GvM(share * np.exp(2j * np.pi * rng.random(order)))
+    return GvM(polar(share, 2 * np.pi * rng.random(order)))
 
 
 @pytest.mark.parametrize("concentration", [0.1, 1, 5, 20, 100, 1e3, 1e4, 1e6])
@@ -31,7 +32,9 @@ def random_gvm(rng, order, concentration):
 def test_a_gvm_on_as_many_nodes_as_its_moments_need(order, error, concentration):
     rng = np.random.default_rng(order)
     count = int(np.ceil(17 + 7.5 * np.sqrt(concentration)))
-    rounding = 1e-12 + 1e-14 * np.sqrt(concentration)  # of a log density near the peak, for angles rounded to 4e-16
+    # Where the density is within e^-30 of its peak its slope is up to √(60 K); the angle, the node and their difference
+    # are rounded to 4.4e-16 each. Twice that.
+    rounding = 1e-12 + 2e-14 * np.sqrt(concentration)
     error = rounding + (error if concentration < 100 else 1e-12)
     for _ in range(5):
         law = random_gvm(rng, order, concentration)
@@ -41,7 +44,7 @@ def test_a_gvm_on_as_many_nodes_as_its_moments_need(order, error, concentration)
         assert np.abs(grid.logpdf(EVERYWHERE) - exact)[likely].max() < error
         for k in (1, 2, 5):
             assert grid.moment(k) == pytest.approx(law.moment(k), abs=1e-12)
-        assert grid.entropy() == pytest.approx(law.entropy(), abs=rounding * 30)
+        assert grid.entropy() == pytest.approx(law.entropy(), abs=rounding * 15)
 
 
 def test_nodes_are_met_exactly():
@@ -130,9 +133,9 @@ def test_the_envelope_of_the_draws_lies_above_the_density(law):
 def test_many_draws_follow_the_law_they_were_made_from():
     law = GvM([3j, 4.0])
     draws = on_grid(law, 64).sample(100_000, rng=2)
-    assert stats.kstest(law.cdf(draws[:20_000]), "uniform").pvalue > 1e-3
+    assert stats.kstest(law.cdf(draws[:20_000]), "uniform").pvalue > 1e-5
     counts, _ = np.histogram(law.cdf(draws), bins=100, range=(0, 1))
-    assert stats.chisquare(counts).pvalue > 1e-3
+    assert stats.chisquare(counts).pvalue > 1e-5
 
 
 @pytest.mark.parametrize(

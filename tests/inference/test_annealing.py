@@ -25,15 +25,16 @@ def test_within_its_own_error(order, scale):
         error = result.log_normalizer.standard_error
         scores.append((result.log_normalizer - exact_grid(law).log_normalizer) / error)
         assert result.converged
-    assert np.abs(scores).max() < 5.0
-    assert np.mean(np.square(scores)) < 4.0
+    assert np.abs(scores).max() < 6.0  # the error is itself estimated, from 64 chains: Student's t
+    assert np.sum(np.square(scores)) < 34.0  # chi square of six degrees of freedom: once in 10⁵ above 33
 
 
 def test_the_error_falls_with_the_chains_and_is_the_spread_of_repeats():
     law = random_law(1, 3, 1, 1.0)
     runs = [annealed_log_normalizer(law, n_chains=32, n_steps=20, rng=seed).log_normalizer for seed in range(40)]
     spread = np.std([float(run) for run in runs])
-    assert np.mean([run.standard_error for run in runs]) == pytest.approx(spread, rel=0.5)
+    # The spread of 40 repeats is within 0.53 and 1.51 of the true one but once in 10⁵.
+    assert 0.53 < spread / np.mean([run.standard_error for run in runs]) < 1.51
     many = annealed_log_normalizer(law, n_chains=2048, n_steps=20, rng=0).log_normalizer
     assert many.standard_error < 0.3 * runs[0].standard_error
 

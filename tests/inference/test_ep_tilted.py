@@ -5,6 +5,7 @@ from __future__ import annotations
 import mpmath
 import numpy as np
 import pytest
+from portable import polar, power_of_ten
 
 from mgvm.inference._ep_grid import GridSites
 from mgvm.inference._ep_iterate import inverse_pairs
@@ -45,8 +46,8 @@ def exact_moments(eta, centre, width):
 CASES = [
     ([1.0 + 0.5j], 0.0, 9.0),
     ([30.0], 0.0, 0.2),
-    ([30.0 * np.exp(0.7j), 5.0 * np.exp(1.2j)], 0.7, 0.2),
-    ([3e3 * np.exp(2.0j)], 2.0, 0.02),
+    ([polar(30.0, 0.7), polar(5.0, 1.2)], 0.7, 0.2),
+    ([polar(3e3, 2.0)], 2.0, 0.02),
     ([3e4], 0.0, 6e-3),
     ([4e4, -1e4], 0.0, 0.1),  # flat peak: no second derivative
     ([4e4, -1.02e4], 0.0, 0.15),  # two peaks close together
@@ -69,10 +70,10 @@ def test_harmonic_sites(eta, centre, width):
     np.testing.assert_allclose(tilted.precision[0] @ tilted.covariance[0], np.eye(2), atol=1e-6)
 
 
-@pytest.mark.parametrize("concentration", 10.0 ** np.arange(0, 14))
+@pytest.mark.parametrize("concentration", [float(10**k) for k in range(14)])
 @pytest.mark.parametrize("direction", [0.0, 0.3, np.pi / 4, 3.0])
 def test_narrow_laws_keep_their_widths(concentration, direction):
-    sites = HarmonicSites(concentration * np.exp(1j * np.array([[direction]])))
+    sites = HarmonicSites(polar(concentration, np.array([[direction]])))
     tilted = sites.tilted(np.zeros((1, 2, 2)), np.zeros((1, 2)))
     along = np.array([np.cos(direction), np.sin(direction)])
     across = np.array([-along[1], along[0]])
@@ -84,19 +85,20 @@ def test_narrow_laws_keep_their_widths(concentration, direction):
             else 1 - 1 / (2 * k) - 1 / (8 * k**2) - 1 / (8 * k**3)
         )
         tangential, radial = float(ratio / k), float(1 - ratio / k - ratio**2)
-    assert across @ tilted.covariance[0] @ across == pytest.approx(tangential, rel=1e-6)
+    # From 1e6 on the widths are those of the normal law, off by 1/2κ of themselves on every CPU.
+    assert across @ tilted.covariance[0] @ across == pytest.approx(tangential, rel=1e-6, abs=0.0)
     if radial > 1e-9:
-        assert along @ tilted.covariance[0] @ along == pytest.approx(radial, rel=1e-6)
-    assert 1.0 / (across @ tilted.precision[0] @ across) == pytest.approx(tangential, rel=1e-6)
+        assert along @ tilted.covariance[0] @ along == pytest.approx(radial, rel=1e-6, abs=0.0)
+    assert 1.0 / (across @ tilted.precision[0] @ across) == pytest.approx(tangential, rel=1e-6, abs=0.0)
 
 
 @pytest.mark.parametrize("seed", range(20))
 def test_any_cavity_gives_a_positive_covariance(seed):
     rng = np.random.default_rng(seed)
-    scale = 10.0 ** rng.uniform(-2, 8, size=(200, 1, 1))
+    scale = power_of_ten(rng.uniform(-2, 8, size=(200, 1, 1)))
     raw = rng.normal(size=(200, 2, 2))
     precision = scale * (raw + raw.transpose(0, 2, 1))  # as often improper as not
-    linear = 10.0 ** rng.uniform(-2, 8, size=(200, 1)) * rng.normal(size=(200, 2))
+    linear = power_of_ten(rng.uniform(-2, 8, size=(200, 1))) * rng.normal(size=(200, 2))
     eta = rng.normal(size=(200, 3)) + 1j * rng.normal(size=(200, 3))
     for sites in (HarmonicSites(eta), GridSites(rng.normal(size=(200, 40)))):
         tilted = sites.tilted(precision, linear)
@@ -119,7 +121,7 @@ def test_cavity_on_the_circle():
 
 def test_grid_finer_than_a_law_agrees_with_the_harmonics():
     angles = -np.pi + 2 * np.pi / 4096 * np.arange(4096)
-    eta = np.array([[3e3 * np.exp(0.4j), 50j]])
+    eta = np.array([[polar(3e3, 0.4), 50j]])
     values = np.real(np.conj(eta[:, :1]) * np.exp(1j * angles) + np.conj(eta[:, 1:]) * np.exp(2j * angles))
     precision, linear = np.array([[[2.0, 0.5], [0.5, 1.0]]]), np.array([[1.0, -2.0]])
     by_grid, by_harmonics = GridSites(values).tilted(precision, linear), HarmonicSites(eta).tilted(precision, linear)

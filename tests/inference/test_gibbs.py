@@ -79,8 +79,8 @@ def test_a_move_that_started_at_the_law_stays_there():
     ):
         after = gibbs_quietly(law, 1, 40_000, burn_in=0, start=first, rng=1, **options).samples[:, 0]
         for d in range(3):
-            assert stats.ks_2samp(np.cos(first[:, d] - 1), np.cos(after[:, d] - 1)).pvalue > 1e-4
-            assert stats.ks_2samp(np.sin(first[:, d] - 1), np.sin(after[:, d] - 1)).pvalue > 1e-4
+            assert stats.ks_2samp(np.cos(first[:, d] - 1), np.cos(after[:, d] - 1)).pvalue > 1e-5
+            assert stats.ks_2samp(np.sin(first[:, d] - 1), np.sin(after[:, d] - 1)).pvalue > 1e-5
 
 
 def gibbs_quietly(*arguments, **options):
@@ -152,7 +152,7 @@ def test_one_angle_and_the_uniform_law():
     assert abs(result.moment(1)[0] - law.conditional({}).moment(1)) < 0.03
     flat = gibbs(MGvM(np.zeros(2)), 2000, 4, rng=0)
     assert flat.converged
-    assert stats.kstest(flat.samples.ravel(), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-4
+    assert stats.kstest(flat.samples.ravel(), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-5
 
 
 def test_many_angles_dense_and_sparse_agree():
@@ -162,7 +162,8 @@ def test_many_angles_dense_and_sparse_agree():
     law = MGvM(0.5 * np.exp(1j * np.cumsum(0.1 * rng.normal(size=size))), P=chain)
     dense = MGvM(law.a, P=law.P.toarray())
     results = [gibbs(each, 500, 16, rng=1).moment(1) for each in (law, dense)]
-    np.testing.assert_allclose(*results, atol=0.05)
+    # Two runs differ by about 0.009 in each part of a moment; among 300 angles by six times that once in 10⁵.
+    np.testing.assert_allclose(*results, rtol=0, atol=0.06)
 
 
 def test_marginals_are_better_than_histograms():

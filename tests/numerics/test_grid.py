@@ -53,8 +53,9 @@ def test_draws_of_a_grid():
     draws = sample_rows(table, cut, repeats, np.random.default_rng(1))
     assert draws.shape == (2, repeats)
     assert ((draws >= -np.pi) & (draws < np.pi)).all()
+    # Standard errors of 200 draws: √(1 - A/κ - A²) = 0.27 and √½, each over √200 = 14; five of them.
     assert np.cos(draws[0]).mean() == pytest.approx(0.81, abs=0.1)
-    assert abs(np.cos(draws[1]).mean()) < 0.2
+    assert abs(np.cos(draws[1]).mean()) < 0.25
     excess, running = envelope(table, cut)
     assert (excess[1] == excess[1, 0]).all()
     assert running[1] == pytest.approx(np.exp(excess[1, 0]) * np.arange(1, 33))

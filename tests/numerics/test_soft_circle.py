@@ -6,13 +6,14 @@ import mpmath as mp
 import numpy as np
 import pytest
 from naive import soft_circle as naive
+from portable import cos, sin, spaced
 
 from mgvm._numerics.compiler import entry
 from mgvm._numerics.mills import mills_ratio
 from mgvm._numerics.soft_circle import direction_log_density, tilted_moments
 
 NODES = -np.pi + 2.0 * np.pi / 48 * np.arange(48)
-POINTS = np.stack([np.cos(NODES), np.sin(NODES)])
+POINTS = np.stack([cos(NODES), sin(NODES)])
 SPREADS = (0.0, 0.3, 1.0, np.inf)
 
 
@@ -26,10 +27,10 @@ def _mills(u):
 
 def _cavity(angle, radius, precisions, turn):
     """Natural parameters of a Gaussian with a given mean, and precisions along axes turned by `turn`."""
-    c, s = np.cos(turn), np.sin(turn)
+    c, s = cos(turn), sin(turn)
     axes = np.array([[c, -s], [s, c]])
     precision = axes @ np.diag(precisions) @ axes.T
-    linear = precision @ (radius * np.array([np.cos(angle), np.sin(angle)]))
+    linear = precision @ (radius * np.array([cos(angle), sin(angle)]))
     return np.array([*linear, -0.5 * precision[0, 0], -precision[0, 1], -0.5 * precision[1, 1]])
 
 
@@ -50,8 +51,8 @@ CASES = {
 def test_tilted_laws(case, spread):
     angle, radius, precisions, turn, observed, concentration = CASES[case]
     xi = _cavity(angle, radius, precisions, turn)
-    values = concentration * np.cos(observed - NODES)
-    features = np.stack([np.cos(observed - NODES), np.sin(3.0 * NODES)], axis=1)
+    values = concentration * cos(observed - NODES)
+    features = np.stack([cos(observed - NODES), sin(3.0 * NODES)], axis=1)
     pull = -1.0 if spread == 0.0 else spread**-2.0
     found = tilted_moments(xi[None], values[None], features[None], POINTS, pull)
     wanted = naive.tilted(xi, values, features, NODES, spread)
@@ -80,7 +81,7 @@ def test_cavities_without_an_integral_are_told():
 
 
 def test_mills_ratio():
-    u = np.concatenate([np.linspace(0.0, 12.0, 121), np.geomspace(12.0, 1e8, 40)])
+    u = np.concatenate([np.linspace(0.0, 12.0, 121), spaced(12.0, 1e8, 40)])
     with mp.workdps(60):
         wanted = [float(naive.radial_integrals(1.0, -mp.mpf(x), 2)[0]) if x < 30 else _far(x) for x in u]
     np.testing.assert_allclose(_mills(u), wanted, rtol=1e-15)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from naive import torus, torus_moments
 from naive.torus_laws import bimodal, law_of, ridge
+from portable import polar
 
 from mgvm._numerics import torus_frame as frame
 from mgvm.inference import exact_grid
@@ -72,8 +73,10 @@ def narrow(dimension, concentration, seed):
 def test_every_entry_of_narrow_laws_keeps_its_digits(dimension, concentration):
     local = narrow(dimension, concentration, seed=dimension)
     found = frame.local_moments(local[None], dimension, 2)
+    # The precision is at least the concentration: beyond 9 standard deviations lie e^-40. On 40 nodes over 24 of them
+    # the reference itself is off by 1e-8.
     expected = torus_moments.narrow_local_moments(
-        local, frame.codes(dimension, 2), 2, 12.0 / np.sqrt(concentration), n=40 if dimension == 3 else 80
+        local, frame.codes(dimension, 2), 2, 9.0 / np.sqrt(concentration), n=40 if dimension == 3 else 80
     )
     scale = np.sqrt(np.diag(expected[2])).astype(float)
     assert found.log_integral[0] == pytest.approx(float(expected[0]), abs=1e-10)
@@ -87,7 +90,7 @@ def test_every_entry_of_narrow_laws_keeps_its_digits(dimension, concentration):
 
 
 def test_log_normalizer_of_a_law_far_from_the_anchor_agrees_with_exact_grid():
-    law = law_of([3e3 * np.exp(2j), 5e3 + 0j], [[800.0, 900j]], [[0, 2e3], [2e3, 0]], [[0, 300j], [300j, 0]])
+    law = law_of([polar(3e3, 2), 5e3 + 0j], [[800.0, 900j]], [[0, 2e3], [2e3, 0]], [[0, 300j], [300j, 0]])
     result = exact_grid(law)
     log_normalizer, mean, _ = moments_of([law], np.array([[0.0, 0.0]]))
     assert log_normalizer[0] == pytest.approx(float(result.log_normalizer), rel=1e-12)
