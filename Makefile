@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+VENV_LOWEST ?= .venv-lowest
 OUT ?= mgvm-demo
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check install --quiet
@@ -18,13 +19,14 @@ SPREAD = -n auto --dist worksteal
 # state of the numerics.
 export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numerics/*.py | cksum | cut -d' ' -f1)
 
-.PHONY: help demo test test-nojit lint format docs bench clean
+.PHONY: help demo test test-nojit test-lowest lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo        rides, residues, wind, tides, a moving arm; tables and figures in $(OUT)/"
 	@echo "make test        run the tests"
 	@echo "make test-nojit  run the tests of the numerics with the compiler off"
+	@echo "make test-lowest run the tests with the oldest versions of all packages that pyproject.toml allows"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make format      let ruff tidy the code"
 	@echo "make docs        build the guide and the reference: docs/_build/html/index.html"
@@ -39,6 +41,12 @@ test: $(VENV)/.dev-ready
 
 test-nojit: $(VENV)/.dev-ready
 	NUMBA_DISABLE_JIT=1 $(PARALLEL) -m pytest $(SPREAD) tests/numerics -m "not jit_only" $(PYTEST_ARGS)
+
+# In an environment of its own: the recipe, and what it needs, see that one as $(VENV).
+test-lowest $(VENV_LOWEST)/.lowest-ready: override VENV = $(VENV_LOWEST)
+
+test-lowest: $(VENV_LOWEST)/.lowest-ready
+	$(PARALLEL) -m pytest $(SPREAD) $(PYTEST_ARGS)
 
 lint: $(VENV)/.dev-ready
 	$(BIN)/ruff check
@@ -60,11 +68,12 @@ bench: $(VENV)/.bench-ready
 	[ -n "$$found" ] || { echo "no benchmarks/bench_*.py yet"; exit 1; }
 
 clean:
-	rm -rf .venv mgvm-demo mgvm-reproduce build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest mgvm-demo mgvm-reproduce build dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/api/generated docs/auto_gallery
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(BIN)/python:
+$(BIN)/python $(VENV_LOWEST)/bin/python:
 	@command -v "$(PYTHON)" > /dev/null || \
 		{ echo "$(PYTHON) was not found; install Python 3.11 or newer, or say which: make PYTHON=/path/to/python"; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -82,6 +91,12 @@ $(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
 $(VENV)/.dev-ready: pyproject.toml $(VENV)/.demo-ready
 	@echo "Installing what the tests and linters need into $(VENV) (once)"
 	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(VENV_LOWEST)/.lowest-ready: pyproject.toml tests/floors.py | $(VENV_LOWEST)/bin/python
+	@echo "Installing the oldest versions that pyproject.toml allows into $(VENV) (once)"
+	@$(BIN)/python tests/floors.py > $(VENV)/floors.txt
+	@PIP_CONSTRAINT=$(VENV)/floors.txt PIP_BUILD_CONSTRAINT=$(VENV)/floors.txt $(PIP) --editable ".[test]"
 	@touch $@
 
 $(VENV)/.docs-ready: pyproject.toml $(VENV)/.demo-ready
