@@ -2,6 +2,7 @@
 
 import re
 import tomllib
+from itertools import chain
 from pathlib import Path
 
 
@@ -20,7 +21,7 @@ def floors(pyproject):
     """The floors of all that builds the package, that it needs, and that its extras add."""
     build, project = pyproject["build-system"], pyproject["project"]
     groups = [build["requires"], project["dependencies"], *project["optional-dependencies"].values()]
-    return filter(None, map(floor, sum(groups, [])))
+    return filter(None, map(floor, chain.from_iterable(groups)))
 
 
 if __name__ == "__main__":
