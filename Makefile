@@ -3,6 +3,7 @@
 
 PYTHON ?= python3
 VENV ?= .venv
+VENV_LOWEST ?= .venv-lowest
 OUT ?= mgvm-demo
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check install --quiet
@@ -21,7 +22,7 @@ export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numeric
 # What rounds: the tests that hold on every CPU or show where it matters.
 NUMERICAL = tests/numerics tests/circle tests/test_scores.py tests/torus tests/inference
 
-.PHONY: help demo test test-nojit test-cpus cpu lint format docs bench clean
+.PHONY: help demo test test-nojit test-cpus test-lowest cpu lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -30,6 +31,7 @@ help:
 	@echo "make test-nojit  run the tests of the numerics with the compiler off"
 	@echo "make test-cpus   run what is numerical as on lesser CPUs: without AVX-512, and the baseline of NumPy and Numba"
 	@echo "make cpu         tell what CPU this is and what NumPy and Numba make of it"
+	@echo "make test-lowest run the tests with the oldest versions of all packages that pyproject.toml allows"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make format      let ruff tidy the code"
 	@echo "make docs        build the guide and the reference: docs/_build/html/index.html"
@@ -53,6 +55,12 @@ test-cpus: $(VENV)/.dev-ready
 cpu: $(VENV)/.demo-ready
 	@$(BIN)/python tests/cpus.py
 
+# In an environment of its own: the recipe, and what it needs, see that one as $(VENV).
+test-lowest $(VENV_LOWEST)/.lowest-ready: override VENV = $(VENV_LOWEST)
+
+test-lowest: $(VENV_LOWEST)/.lowest-ready
+	$(PARALLEL) -m pytest $(SPREAD) $(PYTEST_ARGS)
+
 lint: $(VENV)/.dev-ready
 	$(BIN)/ruff check
 	$(BIN)/ruff format --check
@@ -73,11 +81,12 @@ bench: $(VENV)/.bench-ready
 	[ -n "$$found" ] || { echo "no benchmarks/bench_*.py yet"; exit 1; }
 
 clean:
-	rm -rf .venv mgvm-demo mgvm-reproduce build dist .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+	rm -rf .venv .venv-lowest mgvm-demo mgvm-reproduce build dist
+	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/api/generated docs/auto_gallery
 	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
 
-$(BIN)/python:
+$(BIN)/python $(VENV_LOWEST)/bin/python:
 	@command -v "$(PYTHON)" > /dev/null || \
 		{ echo "$(PYTHON) was not found; install Python 3.11 or newer, or say which: make PYTHON=/path/to/python"; exit 1; }
 	@"$(PYTHON)" -c 'import sys; sys.exit(sys.version_info < (3, 11))' || \
@@ -95,6 +104,12 @@ $(VENV)/.demo-ready: pyproject.toml | $(BIN)/python
 $(VENV)/.dev-ready: pyproject.toml $(VENV)/.demo-ready
 	@echo "Installing what the tests and linters need into $(VENV) (once)"
 	@$(PIP) --editable ".[dev]"
+	@touch $@
+
+$(VENV_LOWEST)/.lowest-ready: pyproject.toml tests/floors.py | $(VENV_LOWEST)/bin/python
+	@echo "Installing the oldest versions that pyproject.toml allows into $(VENV) (once)"
+	@$(BIN)/python tests/floors.py > $(VENV)/floors.txt
+	@PIP_CONSTRAINT=$(VENV)/floors.txt PIP_BUILD_CONSTRAINT=$(VENV)/floors.txt $(PIP) --editable ".[test]"
 	@touch $@
 
 $(VENV)/.docs-ready: pyproject.toml $(VENV)/.demo-ready
