@@ -51,7 +51,7 @@ plots.roses_on_map(
     ax,
     law=model.predict_dist(places[shown]),
     at=np.array(stand),
-    size=95.0,
+    size=76.0,
     bins=48,
     dress=lambda dial: plots.dial(dial, hours=12),
     color="#F0A46B",

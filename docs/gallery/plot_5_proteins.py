@@ -35,6 +35,7 @@ square.set_title("the backbone, and residues held out")
 ring = figure.add_subplot(1, 2, 2, projection="3d")
 plots.doughnut(backbone, ring)
 ring.view_init(elev=-12, azim=-65)
+ring.set_title("the same, closed")
 plt.show()
 
 # %%
