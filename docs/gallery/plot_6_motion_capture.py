@@ -33,7 +33,7 @@ for name, guess in denoised.items():
     print(f"{name}: off by {np.sqrt(np.mean((guess - clean) ** 2)):.2f} cm")
 
 # %%
-# The default holds nothing of the angles, for frames unlike those learnt from; here, on the same slow motion, PPCA takes
+# The default holds nothing of the angles, for frames unlike those learnt from; here, on one slow motion, PPCA takes
 # out more noise. A prior that learns which angles go together takes out most.
 
 # %%
