@@ -2,8 +2,8 @@
 Few points: a function that wraps
 =================================
 
-Fourteen points of a function that runs round the circle more than once. There is no cut to unwrap: the Gaussian process
-lives in the plane, and its direction is the angle. Two turns are drawn, so that nothing is cut at ±180°.
+Fourteen points near a function that runs round the circle more than once. There is no cut to unwrap: the Gaussian
+process lives in the plane, and its direction is the angle. Two turns are drawn, so that nothing is cut at ±180°.
 """
 
 import matplotlib.pyplot as plt
@@ -11,10 +11,10 @@ import numpy as np
 
 import mgvm
 from mgvm import plots
-from mgvm.datasets import load_toy
+from mgvm.datasets import make_mexican_hat
 from mgvm.models import WrappedGPRegressor
 
-toy = load_toy()
+toy = make_mexican_hat()
 laws = {}
 models = {
     "a process in the plane": mgvm.CircularGPRegressor(n_starts=1, random_state=0),
@@ -33,9 +33,9 @@ axes[0].set_ylabel("angle; dots: the function, circles: what was seen")
 plt.show()
 
 # %%
-# Fourteen points are few: sets of 90 % hold less than that of the function, whatever the model. See the page on
-# uncertainty.
+# Fourteen points are few: 90 % highest-density regions hold less than that of the function, whatever the model. See
+# the page on uncertainty.
 
 for name, law in laws.items():
     share = mgvm.scores.coverage(law, toy.truth, 0.9)
-    print(f"{name}: sets of 90 % hold {100 * float(share):.0f} %")
+    print(f"{name}: 90 % regions hold {100 * float(share):.0f} %")
