@@ -22,7 +22,7 @@ export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numeric
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo        rides, residues, wind, tides, a moving arm; tables and figures in $(OUT)/"
+	@echo "make demo        flights, residues, wind, tides, a moving body; tables and figures in $(OUT)/"
 	@echo "make test        run the tests"
 	@echo "make test-nojit  run the tests of the numerics with the compiler off"
 	@echo "make lint        ruff, mypy, import-linter"

@@ -1,6 +1,6 @@
 """Which distribution describes the time of day at which flights leave New York?
 
-Von Mises, wrapped normal, projected normal and GvM of order 1 to 6 are fitted by maximum likelihood to 27,662
+Von Mises, wrapped normal, projected normal and GvM of order 1 to 8 are fitted by maximum likelihood to 27,662
 departures, weekdays and weekends apart.
 """
 
@@ -55,7 +55,7 @@ def distributions() -> Iterator[tuple[str, int, Fitter]]:
     yield "wrapped normal", 2, mgvm.WrappedNormal.fit
     # Mean (2) and covariance (3), less the common scale, which the direction does not show.
     yield "projected normal", 4, mgvm.ProjectedNormal.fit
-    for order in range(1, 7):
+    for order in range(1, 9):
         yield f"GvM, order {order}", 2 * order, partial(mgvm.GvM.fit, order=order)
 
 
