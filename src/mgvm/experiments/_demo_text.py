@@ -21,7 +21,7 @@ def time_of_day(fits: list[Fit]) -> str:
     """A table for each group of days."""
     groups = dict.fromkeys(fit.group for fit in fits)
     tables = [_fits([fit for fit in fits if fit.group == group]) for group in groups]
-    note = "* best of its column. Log-likelihood in nats, density per radian; uniform has -1.837877."
+    note = "* best of its column. Nats, density per radian; uniform has -1.837877."
     return "\n\n".join([*tables, note])
 
 

@@ -49,10 +49,8 @@ def draw(result: Ramachandran) -> Figure:
         _draw_dial(ax, result, place)  # type: ignore[arg-type]
     title = "Residues of proteins: the backbone, and the side chain given the backbone"
     figure.suptitle(title, fontsize=15, fontweight="bold")
-    figure.text(
-        0.763, 0.09, "grey: χ₁ of the residues within 15° of the place, area true\ncurve: its density there, by the mixture",
-        ha="center", va="center", fontsize=10,
-    )  # fmt: skip
+    note = "grey: χ₁ of the residues within 15° of the place, area true\ncurve: its density there, by the mixture"
+    figure.text(0.763, 0.09, note, ha="center", va="center", fontsize=10)
     return figure
 
 
@@ -66,7 +64,8 @@ def _draw_square(ax: Axes, result: Ramachandran) -> None:
     ax.set_xlabel("φ", fontsize=12, labelpad=1)
     ax.set_ylabel("ψ", fontsize=12, labelpad=-6)
     held = ", ".join(f"{mass:.1%}".replace(".0%", "%") for mass in _MASSES)
-    title = f"highest-density regions of {held}\ndots: {len(test):,} residues of {len(result.split.test_structures)} held-out proteins"
+    count = len(result.split.test_structures)
+    title = f"highest-density regions of {held}\ndots: {len(test):,} residues of {count} held-out proteins"
     ax.set_title(title, fontsize=10)
 
 

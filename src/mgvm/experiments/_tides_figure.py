@@ -82,7 +82,8 @@ def _draw_dials(ax: Axes, result: Regression) -> None:
     ports, dials = places_of_dials(np.unique(X, axis=0))
     plots.roses_on_map(
         [y[(port == X).all(axis=1)] for port in ports],
-        *ports.T,
+        ports[:, 0],
+        ports[:, 1],
         ax,
         law=result.model.predict_dist(ports),
         at=dials,

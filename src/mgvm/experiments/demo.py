@@ -59,7 +59,7 @@ def _ramachandran() -> Experiment:
         _demo_text.ramachandran,
         lambda result: [
             (
-                "held-out log-likelihood of phi, psi and chi1 of residues in other proteins, and of chi1 given the rest",
+                "held-out log-likelihood of phi, psi, chi1 of residues in proteins, and of chi1 given phi and psi",
                 ("distribution", "parameters", "joint", "standard_error", "chi1_given_phi_psi", "chi1_standard_error"),
                 [
                     (s.name, s.n_parameters, *(f"{value:.6f}" for value in (*s.joint, *s.conditional)))
