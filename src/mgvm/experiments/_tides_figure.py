@@ -65,7 +65,7 @@ def _draw_map(ax: Axes, result: Regression) -> None:
         places = np.unique(rows, axis=0)
         ax.plot(*places.T, marker, color=colour, markersize=6.5, label=label, zorder=3, markeredgecolor="white")
     # Stand-ins for what the dials show.
-    ax.fill_between([], [], color=_BARS, label="its 13 high waters (24 hours, area true)")
+    ax.fill_between([], [], color=_BARS, label="its 13 high waters (24 hours UTC, area true)")
     ax.plot([], [], color=_BLUE, linewidth=2.0, label="predicted density")
     ax.set_aspect(1.0 / np.cos(np.deg2rad(_LATITUDE)))
     ax.set_xlim(*_BOX[:2])
