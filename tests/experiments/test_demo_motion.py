@@ -75,6 +75,8 @@ def test_the_figure_shows_the_person_and_angles_near_the_true_ones(result):
     for dot, line in zip(dots, lines, strict=True):
         assert np.median(np.abs(dot.get_ydata() - line.get_ydata())) < 6.0
     noisy, denoised, clean = (line.get_xydata() for line in path.lines[:3])
+    ankle = motion.leg()[len(result.rows.train) :, 2:4]
+    np.testing.assert_array_equal(clean, ankle)
     assert np.std(denoised - clean) < 0.6 * np.std(noisy - clean)
     # The head of the person who stands, one moment after another.
     heights = [line.get_ydata()[-1] for line in film.lines if len(line.get_ydata()) == 5][::4]
