@@ -26,7 +26,7 @@ NUMERICAL = tests/numerics tests/circle tests/test_scores.py tests/torus tests/i
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo        rides, residues, wind, tides, a moving arm; tables and figures in $(OUT)/"
+	@echo "make demo        flights, residues, wind, tides, a moving body; tables and figures in $(OUT)/"
 	@echo "make test        run the tests"
 	@echo "make test-nojit  run the tests of the numerics with the compiler off"
 	@echo "make test-cpus   run what is numerical as on lesser CPUs: without AVX-512, and the baseline of NumPy and Numba"

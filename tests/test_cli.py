@@ -16,11 +16,11 @@ from mgvm import cli
 from mgvm.cli import _progress
 from mgvm.experiments import _experiment, _output, demo, time_of_day
 
-FIGURE, TABLE = "uber_time_of_day.png", "uber_time_of_day.csv"
+FIGURE, TABLE = "time_of_day.png", "time_of_day.csv"
 
 
 class Cardioid:
-    """Stands in for every law, so that the tests of files and messages need no fitting."""
+    """Stands in for every distribution, so that the tests of files and messages need no fitting."""
 
     @classmethod
     def fit(cls, data, weights, order=1):
@@ -38,9 +38,8 @@ def quick(monkeypatch):
     monkeypatch.setattr(_progress, "PATIENCE", 1e4)  # no progress, however slow the machine is
     for name in ("Ramachandran", "wind", "tides", "motion"):
         monkeypatch.delitem(demo.EXPERIMENTS, name)
-    monkeypatch.setattr(
-        time_of_day, "laws", lambda: [("von Mises", 2, Cardioid.fit), ("GvM, order 2", 4, Cardioid.fit)]
-    )
+    quick = [("von Mises", 2, Cardioid.fit), ("GvM, order 2", 4, Cardioid.fit)]
+    monkeypatch.setattr(time_of_day, "distributions", lambda: quick)
 
 
 def run(*arguments, **options):
@@ -65,42 +64,40 @@ def test_demo_end_to_end(tmp_path):
     assert (tmp_path / "results" / FIGURE).read_bytes().startswith(b"\x89PNG")
 
     rows = rows_of(table)
-    assert len(rows) == 2 * 9
-    value = {(row["days"], row["law"]): float(row["log_likelihood_per_ride"]) for row in rows}
+    assert len(rows) == 2 * 11
+    value = {(row["days"], row["distribution"]): float(row["log_likelihood_per_flight"]) for row in rows}
     for days in ("weekdays", "weekends"):
         assert value[days, "von Mises"] == pytest.approx(value[days, "GvM, order 1"], abs=1e-9)
-        by_order = [value[days, f"GvM, order {order}"] for order in range(1, 7)]
+        by_order = [value[days, f"GvM, order {order}"] for order in range(1, 9)]
         assert by_order == sorted(by_order)
+        assert value[days, "GvM, order 6"] > value[days, "von Mises"] + 0.15
         assert min(value[days, name] for name in ("von Mises", "wrapped normal", "projected normal")) > -np.log(
             2 * np.pi
         )
     alone, single, mixture = rows_of(tmp_path / "results" / "ramachandran.csv")
-    assert float(alone["joint_held_out"]) < float(single["joint_held_out"]) < float(mixture["joint_held_out"])
-    assert float(mixture["chi1_given_phi_psi"]) > -0.1
+    assert float(alone["joint"]) < float(single["joint"]) < float(mixture["joint"])
+    assert float(mixture["chi1_given_phi_psi"]) > float(alone["chi1_given_phi_psi"]) + 0.7
     wind, tides = (rows_of(tmp_path / "results" / f"{name}.csv") for name in ("wind", "tides"))
-    assert tides[0]["model"] == "soft circle"
-    assert float(tides[0]["log_density"]) > -1.16
-    (ours,) = (row for row in wind if row["model"] == "soft circle")
-    # As good as the best of these, within the error of the comparison, and calibrated.
-    assert float(ours["behind_the_best"]) <= 2.0 * float(ours["paired_standard_error"])
-    assert float(ours["log_density"]) > -0.31
-    assert 0.85 < float(ours["share_in_90_percent_set"]) < 0.99
-    motion = {
-        row["model"]: (float(row["random_halves"]), float(row["second_half"]))
-        for row in rows_of(tmp_path / "results" / "motion.csv")
-    }
-    assert all(value > raw + 2.5 for value, raw in zip(motion["circular PCA"], motion["raw, noisy"], strict=True))
-    assert motion["circular PCA, joint"][0] > motion["circular PCA"][0] + 1.5
+    assert wind[0]["model"] == tides[0]["model"] == "circular GP"
+    assert float(tides[0]["held_out_log_likelihood"]) > -1.1
+    assert float(wind[0]["held_out_log_likelihood"]) > 1.75
+    # Clearly the best of these, and calibrated.
+    assert float(wind[1]["difference_to_the_best"]) > 2.0 * float(wind[1]["paired_standard_error"])
+    assert 0.85 < float(wind[0]["share_in_90_percent_region"]) < 0.97
+    motion = {row.pop("model"): list(map(float, row.values())) for row in rows_of(tmp_path / "results" / "motion.csv")}
+    noisy, joint = motion["noisy, as it is"], motion["circular PCA, joint"]
+    assert all(value > raw + 2.0 for value, raw in zip(motion["circular PCA"], noisy, strict=True))
+    assert all(value > raw + 6.0 for value, raw in zip(joint[:2], noisy[:2], strict=True))
 
 
 def test_table_is_aligned_and_marks_the_best(quick, tmp_path, capsys):
     assert cli.main(["demo", "--out", str(tmp_path)]) == 0
     out = capsys.readouterr().out
-    assert "Weekdays, 436,047 rides" in out
-    assert "Weekends, 128,469 rides" in out
+    assert "Weekdays, 20,967 flights" in out
+    assert "Weekends, 6,695 flights" in out
     assert len(re.findall(r"GvM, order 2 .*$", out, re.MULTILINE)) == 2
     assert "*" in next(line for line in out.splitlines() if line.startswith("  von Mises"))
-    assert max(map(len, out.split("* best")[0].splitlines())) <= 80
+    assert max(map(len, out.split("wrote")[0].splitlines())) <= 80
 
 
 def test_demo_replaces_its_own_files(quick, tmp_path, capsys):
@@ -122,7 +119,7 @@ def test_demo_refuses_to_replace_what_it_did_not_make(quick, tmp_path, capsys, n
 
 
 def test_refusal_comes_before_the_work(monkeypatch, tmp_path):
-    monkeypatch.setattr(time_of_day, "fit_laws", lambda report: pytest.fail("fitted before looking"))
+    monkeypatch.setattr(time_of_day, "compute", lambda report: pytest.fail("fitted before looking"))
     (tmp_path / TABLE).write_text("mine")
     assert cli.main(["demo", "--out", str(tmp_path)]) == 2
 
@@ -171,7 +168,7 @@ def test_ctrl_c_exits_with_130(tmp_path):
         from mgvm.experiments import time_of_day
         # A shell starts background jobs with Ctrl-C ignored, and the tests may run in one.
         signal.signal(signal.SIGINT, signal.default_int_handler)
-        time_of_day.fit_laws = lambda report: os.kill(os.getpid(), signal.SIGINT)
+        time_of_day.compute = lambda report: os.kill(os.getpid(), signal.SIGINT)
         sys.exit(cli.main(["demo", "--out", "results"]))
     """
     done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)

@@ -13,12 +13,12 @@ def add(commands: Any) -> argparse.ArgumentParser:
     """The command's own parser."""
     parser: argparse.ArgumentParser = commands.add_parser(
         "demo",
-        help="times of day, angles of proteins, wind, tides, a moving arm: fit, predict, print tables, write figures",
-        description="Fit von Mises, wrapped normal, projected normal and GvM of order 1 to 6 to the time of day of "
-        "564,516 Uber pick-ups, weekdays and weekends apart; learn the density of the angles phi, psi and chi1 of "
-        "aspartate in proteins; predict the direction of the wind at 52 German stations from 208 others, and the times "
-        "of tides at 25 English ports from 26 others; take the noise out of markers on "
-        "a moving arm. Prints tables; writes them as CSV, and figures as PNG.",
+        help="flights, residues, wind, tides, a moving body: fit, predict, print tables, write figures",
+        description="Fit von Mises, wrapped normal, projected normal and GvM of order 1 to 8 to the time of day of "
+        "flights from New York, weekdays and weekends apart; learn the density of the angles phi, psi and chi1 of "
+        "residues in proteins; predict the direction of the wind over Europe at 300 points of a grid from 300 others, "
+        "and the times of high water at 28 ports around the British Isles from 57 others; take the noise out of the "
+        "joints of a moving leg. Prints tables; writes them as CSV, and figures as PNG.",
     )
     parser.add_argument(
         "--out", type=Path, default=Path("mgvm-demo"), metavar="DIR", help="where to write (default: mgvm-demo)"

@@ -1,4 +1,4 @@
-"""The wind over Germany: predicted arcs at held-out stations, and the predicted field."""
+"""The wind over Europe: highest-density arcs at held-out grid points, and the predicted field."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mgvm import datasets, plots
+from mgvm import GridDensity, plots
 from mgvm._validation import FloatArray
 from mgvm.experiments.regressions import Regression
 
@@ -14,58 +14,87 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-_LATITUDE = 51.2  # whose parallel gives the scale of the longitudes
-_LEARNT, _INSIDE, _OUTSIDE, _ARC, _INK = "#A3ADB5", "#0072B2", "#D55E00", "#3D4852", "#1A1A1A"
-_RADIUS = 17.0  # of the circles, points
-_NEAR = 0.53  # the field is drawn up to here from a station, degrees of latitude
-_SHADES, _ARROWS = 0.1, 0.5  # steps of the field, degrees of latitude
+_BOX = (-10.0, 10.0, 45.0, 60.0)  # degrees: west, east, south, north
+_LATITUDE = 52.5  # whose parallel gives the scale of the longitudes
+_TRAINING, _INSIDE, _OUTSIDE, _ARC, _INK = "#A3ADB5", "#0072B2", "#D55E00", "#3D4852", "#1A1A1A"
+_RADIUS = 22.0  # of the circles, points
+_SHOWN = 45  # held-out points with arcs
+_ROOM = 1.15  # between two of them at least, degrees of latitude
+_NODES = 1024  # of the densities whose arcs are drawn: a third of a degree
+_STEP = 0.5  # of the shades, degrees; arrows are twice as far apart
+_MOST = 60.0  # the darkest shade, degrees
 _CITIES = {
-    "Berlin": (13.40, 52.52),
-    "Hamburg": (9.99, 53.55),
-    "Cologne": (6.96, 50.94),
-    "Frankfurt": (8.68, 50.11),
-    "Munich": (11.58, 48.14),
-    "Leipzig": (12.37, 51.34),
+    "London": (-0.13, 51.51),
+    "Paris": (2.35, 48.86),
+    "Dublin": (-6.26, 53.35),
+    "Edinburgh": (-3.19, 55.95),
+    "Brussels": (4.35, 50.85),
+    "Lyon": (4.84, 45.76),
+    "Stavanger": (5.73, 58.97),
 }
 
 
 def draw(result: Regression, dpi: float = 120) -> Figure:
-    """The figure: stations on the left, the field on the right."""
+    """The figure: grid points on the left, the field on the right."""
     from matplotlib.figure import Figure
 
-    figure = Figure(figsize=(13.0, 9.9), dpi=dpi)
-    left = figure.add_axes((0.045, 0.145, 0.455, 0.78))
-    right = figure.add_axes((0.54, 0.145, 0.455, 0.78))
-    _draw_stations(left, result)
+    figure = Figure(figsize=(13.0, 9.1), dpi=dpi)
+    left = figure.add_axes((0.045, 0.15, 0.455, 0.765))
+    right = figure.add_axes((0.54, 0.15, 0.455, 0.765))
+    _draw_points(left, result)
     _draw_field(figure, right, result)
     for ax in (left, right):
         _dress(ax)
-    figure.suptitle(
-        "Wind over Germany: predicted from 208 stations, checked at 52", fontsize=15, fontweight="bold", y=0.985
-    )
-    note = (
-        "North is up. Arrows and needles point where the wind goes, if its angles are as weather services report them; "
-        "they come in steps of 10°."
-    )
+    split = result.split
+    title = f"Wind over Europe: learnt from {len(split.y)} points of a grid, checked at {len(split.y_test)} others"
+    figure.suptitle(title, fontsize=15, fontweight="bold", y=0.98)
+    note = "North is up. Arrows and needles point where the wind goes."
     figure.text(0.5, 0.012, note, ha="center", fontsize=10.5, color="#4D4D4D")
     return figure
 
 
-def _draw_stations(ax: Axes, result: Regression) -> None:
+def downwind(angles: FloatArray) -> FloatArray:
+    """Where wind goes that comes from `angles`."""
+    return angles + np.pi
+
+
+def _draw_points(ax: Axes, result: Regression) -> None:
     split = result.split
-    _arrows(ax, split.X, split.y, color=_LEARNT, width=0.0021, length=12.0)
-    east, north = split.X_test.T
-    law = result.model.predict_dist(split.X_test)
-    plots.arcs(law, east, north, ax, observed=split.y_test, compass=True, radius=_RADIUS, color=_ARC, zorder=2.5)
+    _draw_arrows(ax, split.X, downwind(split.y), color=_TRAINING, width=0.0021, length=12.0)
+    shown = spread_out(split.X_test)
+    east, north = split.X_test[shown].T
+    predicted = _regrid_downwind(result.model.predict_dist(split.X_test[shown]))
+    plots.arcs(
+        predicted, east, north, ax, observed=downwind(split.y_test[shown]), radius=_RADIUS, color=_ARC, zorder=2.5
+    )
     ax.plot(east, north, "o", color=_INK, markersize=2.6, zorder=4)
-    ax.set_title("at stations: what was seen, and what was predicted", fontsize=12)
+    ax.set_title(f"at {len(shown)} held-out points: what was seen, and what was predicted", fontsize=12)
     _legend(ax)
 
 
-def _arrows(ax: Axes, places: FloatArray, angles: FloatArray, *, length: float, **options: Any) -> Any:
-    """Arrows of a length in points, centred at their places; angles turn clockwise from north."""
+def spread_out(places: FloatArray) -> list[int]:
+    """The first places that are far enough from all chosen before them for their circles not to overlap."""
+    flat = places * np.array([np.cos(np.deg2rad(_LATITUDE)), 1.0])
+    chosen: list[int] = []
+    for place in range(len(flat)):
+        inside = _BOX[2] + 0.4 < places[place, 1] < _BOX[3] - 0.4 and abs(places[place, 0]) < _BOX[1] - 0.6
+        if inside and all(np.hypot(*(flat[place] - flat[other])) > _ROOM for other in chosen):
+            chosen.append(place)
+        if len(chosen) == _SHOWN:
+            break
+    return chosen
+
+
+def _regrid_downwind(predicted: Any) -> GridDensity:
+    """The densities of where the wind goes, on few nodes: highest-density arcs of fine grids take long."""
+    nodes = -np.pi + 2.0 * np.pi * np.arange(_NODES) / _NODES
+    return GridDensity(predicted[:, None].logpdf(nodes - np.pi))
+
+
+def _draw_arrows(ax: Axes, places: FloatArray, angles: FloatArray, *, length: float, **options: Any) -> Any:
+    """Arrows of a length in points, centred at their places; angles turn anti-clockwise from east."""
     return ax.quiver(
-        *places.T, np.sin(angles), np.cos(angles), angles="uv", pivot="mid", units="width",
+        *places.T, np.cos(angles), np.sin(angles), angles="uv", pivot="mid", units="width",
         scale=72.0 / length, scale_units="inches", headwidth=4.5, headlength=4.5, headaxislength=4.0, **options,
     )  # fmt: skip
 
@@ -77,12 +106,12 @@ def _legend(ax: Axes) -> None:
         return Line2D([], [], label=label, **style)
 
     marks = [
-        line("station learnt from", color=_LEARNT, marker=r"$\rightarrow$", markersize=13, linestyle="none"),
-        line("station held out", color=_INK, marker="o", markersize=3.5, linestyle="none"),
-        line("holds 50 % of the predicted mass", color=_ARC, linewidth=0.19 * _RADIUS),
-        line("holds 90 %", color=_ARC, linewidth=0.07 * _RADIUS),
-        line("seen, within the 90 %", color=_INSIDE, linewidth=0.09 * _RADIUS),
-        line("seen, outside", color=_OUTSIDE, linewidth=0.09 * _RADIUS),
+        line("training point", color=_TRAINING, marker=r"$\rightarrow$", markersize=13, linestyle="none"),
+        line("held-out point", color=_INK, marker="o", markersize=3.5, linestyle="none"),
+        line("50 % highest-density region", color=_ARC, linewidth=4),
+        line("90 % highest-density region", color=_ARC, linewidth=1.5),
+        line("seen, within the 90 %", color=_INSIDE, linewidth=1.8),
+        line("seen, outside", color=_OUTSIDE, linewidth=1.8),
     ]
     ax.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.045), ncols=2, fontsize=10.5, frameon=False)
 
@@ -90,43 +119,23 @@ def _legend(ax: Axes) -> None:
 def _draw_field(figure: Figure, ax: Axes, result: Regression) -> None:
     from matplotlib.colors import LinearSegmentedColormap
 
-    fine, coarse = _lattice(_SHADES), _lattice(_ARROWS)
-    shape = (np.unique(fine[:, 1]).size, -1)
-    east, north, apart = (part.reshape(shape) for part in (*fine.T, _from_stations(fine)))
-    length = result.model.predict_dist(fine).resultant_length()
-    spread = np.rad2deg(np.sqrt(-2.0 * np.log(length))).reshape(shape)
+    east, north = np.meshgrid(np.arange(_BOX[0], _BOX[1] + _STEP, _STEP), np.arange(_BOX[2], _BOX[3] + _STEP, _STEP))
+    predicted = result.model.predict_dist(np.stack([east, north], axis=-1).reshape(-1, 2))
+    spread = np.rad2deg(np.sqrt(-2.0 * np.log(predicted.resultant_length()))).reshape(east.shape)
     # Pale, so that arrows and names stand out.
     shades = LinearSegmentedColormap.from_list("pale", ["#FFFFFF", "#F6C795", "#E08A2E"])
-    limits = np.percentile(spread[apart < _NEAR], [0, 100])
     drawn = ax.pcolormesh(
-        east, north, spread, cmap=shades, shading="gouraud", vmin=limits[0], vmax=limits[1], rasterized=True, zorder=0
+        east, north, spread, cmap=shades, shading="gouraud", vmin=0.0, vmax=_MOST, rasterized=True, zorder=0
     )
-    ax.contourf(east, north, apart, levels=[_NEAR, 99.0], colors=["white"], zorder=0.2)
-    ax.contour(east, north, apart, levels=[_NEAR], colors=["#9AA5AD"], linewidths=0.8, zorder=0.3)
-    coarse = coarse[_from_stations(coarse) < _NEAR]
-    _arrows(ax, coarse, result.model.predict(coarse), color=_INSIDE, width=0.0032, length=18.0)
+    direction = np.asarray(predicted.mean_direction()).reshape(east.shape)
+    inner = (slice(1, -1, 2), slice(1, -1, 2))
+    places = np.stack([east[inner], north[inner]], axis=-1).reshape(-1, 2)
+    _draw_arrows(ax, places, downwind(direction[inner].ravel()), color=_INSIDE, width=0.003, length=14.0)
     _draw_cities(ax)
     ax.set_title("everywhere: the mean direction that is predicted", fontsize=12)
-    bar = figure.colorbar(drawn, cax=ax.inset_axes((0.15, -0.085, 0.7, 0.018)), orientation="horizontal")
+    axes = ax.inset_axes((0.15, -0.085, 0.7, 0.018))
+    bar = figure.colorbar(drawn, cax=axes, orientation="horizontal", extend="max")
     bar.set_label("circular standard deviation of the prediction, degrees", fontsize=10.5)
-
-
-def _lattice(step: float) -> FloatArray:
-    """Rows (longitude, latitude) of a grid that is square on the map, northwards row by row."""
-    wind = datasets.load_wind_germany()
-    wide = step / np.cos(np.deg2rad(_LATITUDE))
-    east = np.arange(wind.longitude.min() - 2.0 * _NEAR, wind.longitude.max() + 2.0 * _NEAR + wide, wide)
-    north = np.arange(wind.latitude.min() - 1.2 * _NEAR, wind.latitude.max() + 1.2 * _NEAR + step, step)
-    return np.stack(np.meshgrid(east, north), axis=-1).reshape(-1, 2)
-
-
-def _from_stations(places: FloatArray) -> FloatArray:
-    """Distance to the nearest station, degrees of latitude."""
-    from scipy.spatial import cKDTree
-
-    scale = np.array([np.cos(np.deg2rad(_LATITUDE)), 1.0])
-    distance, _ = cKDTree(datasets.load_wind_germany().positions * scale).query(places * scale)
-    return np.asarray(distance)
 
 
 def _draw_cities(ax: Axes) -> None:
@@ -139,10 +148,11 @@ def _draw_cities(ax: Axes) -> None:
 
 
 def _dress(ax: Axes) -> None:
+    west, east, south, north = _BOX
     ax.set_aspect(1.0 / np.cos(np.deg2rad(_LATITUDE)))
-    ax.set_xlim(5.0, 15.9)
-    ax.set_ylim(46.75, 55.7)
-    ax.set_xticks(range(6, 16, 2), [f"{degree}° E" for degree in range(6, 16, 2)])
-    ax.set_yticks(range(48, 56, 2), [f"{degree}° N" for degree in range(48, 56, 2)])
+    ax.set_xlim(west, east)
+    ax.set_ylim(south, north)
+    ax.set_xticks(range(-8, 9, 4), ["8° W", "4° W", "0°", "4° E", "8° E"])
+    ax.set_yticks(range(46, 60, 4), [f"{degree}° N" for degree in range(46, 60, 4)])
     ax.grid(color="#E5E7E9", linewidth=0.6)
     ax.set_axisbelow(True)

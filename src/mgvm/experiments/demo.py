@@ -1,4 +1,4 @@
-"""The demo: what the library does with people's data, a figure and a table for each job."""
+"""The demo: what the library does with data that ship with it, a figure and a table each."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mgvm.experiments import _demo_text, _experiment, time_of_day
+from mgvm.experiments import _demo_text, _experiment, motion, time_of_day
 from mgvm.experiments._experiment import Experiment, Outcome, Report, Table, silent
 from mgvm.experiments._output import MARK
 
@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 # Columns of a table of scores, and what they are called in one.
 _SCORES = {
-    "log_density": "log_density",
-    "behind_the_best": "behind",
+    "held_out_log_likelihood": "log_density",
+    "difference_to_the_best": "behind",
     "paired_standard_error": "error",
     "crps_radians": "crps",
     "crps_cosine": "crps_cosine",
-    "share_in_50_percent_set": "cover50",
-    "share_in_90_percent_set": "cover90",
+    "share_in_50_percent_region": "cover50",
+    "share_in_90_percent_region": "cover90",
 }
 
 
@@ -29,9 +29,9 @@ def _time_of_day() -> Experiment:
     from mgvm.experiments import _time_of_day_figure
 
     return Experiment(
-        "uber_time_of_day.png",
-        ("uber_time_of_day.csv",),
-        lambda report: time_of_day.fit_laws(report),
+        "time_of_day.png",
+        ("time_of_day.csv",),
+        lambda report: time_of_day.compute(report),
         _time_of_day_figure.draw,
         _demo_text.time_of_day,
         _time_of_day_table,
@@ -40,11 +40,12 @@ def _time_of_day() -> Experiment:
 
 def _time_of_day_table(fits: list[time_of_day.Fit]) -> Sequence[Table]:
     rows: list[Sequence[Any]] = [
-        (fit.group, fit.name, fit.n_parameters, fit.n_rides, f"{fit.per_ride:.9f}", f"{fit.aic:.3f}", f"{fit.bic:.3f}")
+        (fit.group, fit.name, fit.n_parameters, fit.n_flights)
+        + (f"{fit.per_flight:.9f}", f"{fit.aic:.3f}", f"{fit.bic:.3f}")
         for fit in fits
     ]
-    names = ("days", "law", "parameters", "rides", "log_likelihood_per_ride", "aic", "bic")
-    return [("maximum-likelihood fits to the time of day of Uber pick-ups", names, rows)]
+    names = ("days", "distribution", "parameters", "flights", "log_likelihood_per_flight", "aic", "bic")
+    return [("maximum-likelihood fits to the time of day of flights from New York", names, rows)]
 
 
 def _ramachandran() -> Experiment:
@@ -58,8 +59,8 @@ def _ramachandran() -> Experiment:
         _demo_text.ramachandran,
         lambda result: [
             (
-                "mean log density of held-out aspartates, and of chi1 given phi and psi",
-                ("law", "parameters", "joint_held_out", "standard_error", "chi1_given_phi_psi", "chi1_standard_error"),
+                "held-out log-likelihood of phi, psi, chi1 of residues in proteins, and of chi1 given phi and psi",
+                ("distribution", "parameters", "joint", "standard_error", "chi1_given_phi_psi", "chi1_standard_error"),
                 [
                     (s.name, s.n_parameters, *(f"{value:.6f}" for value in (*s.joint, *s.conditional)))
                     for s in result.scores
@@ -78,7 +79,7 @@ def _wind() -> Experiment:
         lambda report: regressions.wind(report),
         _wind_figure.draw,
         _demo_text.wind,
-        lambda result: _scores_table("directions of the wind at 52 German stations, given 208 others", result),
+        lambda result: _scores_table("directions of the wind over Europe", result),
     )
 
 
@@ -89,9 +90,9 @@ def _tides() -> Experiment:
         "tides.png",
         ("tides.csv",),
         lambda report: regressions.tides(report),
-        lambda result: _tides_figure.draw(result.model),
+        _tides_figure.draw,
         _demo_text.tides,
-        lambda result: _scores_table("times of the tides at 25 English ports, given 26 others", result),
+        lambda result: _scores_table("times of high water around the British Isles", result),
     )
 
 
@@ -101,7 +102,7 @@ def _scores_table(subject: str, result: Regression) -> Sequence[Table]:
 
 
 def _motion() -> Experiment:
-    from mgvm.experiments import _motion_figure, motion
+    from mgvm.experiments import _motion_figure
 
     return Experiment(
         "motion.png",
@@ -111,9 +112,9 @@ def _motion() -> Experiment:
         _demo_text.motion,
         lambda result: [
             (
-                "signal-to-noise ratio of denoised markers in dB, the frames split at random or in the middle",
-                ("model", "random_halves", "second_half"),
-                [(name, f"{first:.6f}", f"{second:.6f}") for name, (first, second) in result.decibels.items()],
+                "signal-to-noise ratio of denoised joints in dB, by what was denoised",
+                ("model", *(column.replace(", ", "_").replace(" ", "_") for column in motion.COLUMNS)),
+                [(name, *(f"{value:.6f}" for value in values)) for name, values in result.decibels.items()],
             )
         ],
     )

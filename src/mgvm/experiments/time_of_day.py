@@ -1,7 +1,7 @@
-"""Which law describes the time of day at which people in New York City took an Uber?
+"""Which distribution describes the time of day at which flights leave New York?
 
-Von Mises, wrapped normal, projected normal and GvM of order 1 to 6 are fitted by maximum likelihood to 564,516
-pick-ups, weekdays and weekends apart.
+Von Mises, wrapped normal, projected normal and GvM of order 1 to 8 are fitted by maximum likelihood to 27,662
+departures, weekdays and weekends apart.
 """
 
 from __future__ import annotations
@@ -24,19 +24,19 @@ Fitter = Callable[..., Any]
 
 @dataclass(frozen=True)
 class Fit:
-    """One law fitted to one group of days."""
+    """One distribution fitted to one group of days."""
 
     group: str
     name: str
-    law: Any
+    distribution: Any
     n_parameters: int
-    n_rides: int
+    n_flights: int
     log_likelihood: float
 
     @property
-    def per_ride(self) -> float:
-        """Mean log density of a ride, in nats; the density is per radian."""
-        return self.log_likelihood / self.n_rides
+    def per_flight(self) -> float:
+        """Mean log density of a flight, in nats; the density is per radian."""
+        return self.log_likelihood / self.n_flights
 
     @property
     def aic(self) -> float:
@@ -46,33 +46,33 @@ class Fit:
     @property
     def bic(self) -> float:
         """Schwarz's criterion, p log n - 2 log L; small is good."""
-        return self.n_parameters * float(np.log(self.n_rides)) - 2.0 * self.log_likelihood
+        return self.n_parameters * float(np.log(self.n_flights)) - 2.0 * self.log_likelihood
 
 
-def laws() -> Iterator[tuple[str, int, Fitter]]:
-    """Name, number of free parameters and fit of every law in the demo."""
+def distributions() -> Iterator[tuple[str, int, Fitter]]:
+    """Name, number of free parameters and fit of every distribution in the demo."""
     yield "von Mises", 2, mgvm.VonMises.fit
     yield "wrapped normal", 2, mgvm.WrappedNormal.fit
     # Mean (2) and covariance (3), less the common scale, which the direction does not show.
     yield "projected normal", 4, mgvm.ProjectedNormal.fit
-    for order in range(1, 7):
+    for order in range(1, 9):
         yield f"GvM, order {order}", 2 * order, partial(mgvm.GvM.fit, order=order)
 
 
-def fit_laws(report: Report = silent) -> list[Fit]:
-    """Fit every law to both groups of days."""
-    pickups = datasets.load_uber_pickups()
+def compute(report: Report = silent) -> list[Fit]:
+    """Fit every distribution to both groups of days."""
+    flights = datasets.load_flights()
     fits = []
-    for group, rows in zip(GROUPS, (~pickups.weekend, pickups.weekend), strict=True):
-        angles, counts = pickups.by_minute(rows)
-        for name, n_parameters, fit in laws():
+    for group, rows in zip(GROUPS, (~flights.weekend, flights.weekend), strict=True):
+        angles, counts = flights.by_minute(rows)
+        for name, n_parameters, fit in distributions():
             report(f"fitting {name} to {group}")
-            law = fit(angles, weights=counts)
-            log_likelihood = float(counts @ law.logpdf(angles))
-            fits.append(Fit(group, name, law, n_parameters, int(counts.sum()), log_likelihood))
+            distribution = fit(angles, weights=counts)
+            log_likelihood = float(counts @ distribution.logpdf(angles))
+            fits.append(Fit(group, name, distribution, n_parameters, int(counts.sum()), log_likelihood))
     return fits
 
 
 def best(fits: list[Fit], group: str) -> Fit:
-    """The law with the smallest BIC for one group of days."""
+    """The distribution with the smallest BIC for one group of days."""
     return min((fit for fit in fits if fit.group == group), key=lambda fit: fit.bic)

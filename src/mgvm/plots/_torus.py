@@ -148,11 +148,11 @@ def torus_scatter(angles: ArrayLike, ax: Axes | None = None, *, unit: str = "deg
 
     Examples
     --------
-    >>> from mgvm.datasets import load_protein_asp
+    >>> from mgvm.datasets import load_residues
     >>> from mgvm.plots import torus_scatter
-    >>> drawn = torus_scatter(load_protein_asp().valid[:, :2], s=1)
+    >>> drawn = torus_scatter(load_residues("LEU").angles[:, :2], s=1)
     >>> len(drawn.get_offsets())
-    2613
+    667
     """
     values = _validation.angle_data(angles, "angles")
     if values.ndim != 2 or values.shape[1] != 2:
