@@ -42,7 +42,7 @@ def download(command, files):
 
     try:
         _downloads.download(command, files)
-    except (OSError, ImportError) as error:
+    except OSError as error:
         sys.exit(f"{command}: {error}")
 
 

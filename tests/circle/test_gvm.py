@@ -11,7 +11,7 @@ import pytest
 from naive.gvm import mpmath_reference
 
 from mgvm import GvM, VonMises
-from mgvm.datasets import load_uber_pickups
+from mgvm.datasets import load_flights
 
 
 def test_order_one_is_the_von_mises_law_to_the_last_bit():
@@ -125,8 +125,10 @@ def test_higher_orders_are_never_less_likely():
 
 
 def test_half_a_million_weighted_angles_in_an_instant():
-    pickups = load_uber_pickups()
-    angles, counts = pickups.by_minute(~pickups.weekend)
+    flights = load_flights()
+    angles, counts = flights.by_minute(~flights.weekend)
+    counts = 25 * counts
+    assert counts.sum() > 500_000
     GvM.fit(angles, weights=counts, order=6)  # compiles
     begin = time.process_time()
     law = GvM.fit(angles, weights=counts, order=6)

@@ -65,11 +65,6 @@ def main(arguments: Sequence[str] | None = None) -> int:
             raise
         print(f'mgvm: {error.name} is not installed; the command line needs: pip install "mgvm[cli]"', file=sys.stderr)
         return 1
-    except ImportError as error:
-        if error.name is not None:  # a fault of the program; those that say what to install have no name
-            raise
-        print(f"mgvm: {error}", file=sys.stderr)
-        return 1
     except BrokenPipeError:
         # Whoever read our output has gone (`mgvm demo | head`); keep Python from failing on the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

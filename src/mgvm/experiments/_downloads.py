@@ -5,8 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Sequence
 
-from mgvm.datasets import SOURCES, Source, get_data_home
-from mgvm.datasets._download import Request
+from mgvm.datasets import SOURCES, Source, fetch_file, get_data_home
 
 
 def find_missing(files: Sequence[str]) -> list[Source]:
@@ -33,15 +32,13 @@ def download(command: str, files: Sequence[str], say: Callable[[str], object] | 
     ------
     OSError
         With what to do about it, where a file could not be downloaded, checked or written.
-    ImportError
-        Where pooch is needed and not installed.
     """
     missing = find_missing(files)
     if not missing:
         return
     (say or _say)(describe(command, missing))
     for source in missing:
-        Request().read(source)
+        fetch_file(source)
 
 
 def _say(text: str) -> None:
