@@ -182,6 +182,7 @@ def main():
     parser.add_argument("--cache", type=Path, help="folder that keeps what was measured")
     parser.add_argument("--choose", action="store_true", help="every mixture chooses its size: hours")
     parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--rows", type=int, nargs=2, metavar=("TRAIN", "TEST"), help="at most so many, for every task")
     parser.add_argument("--tasks", nargs="+", choices=list(TASKS), default=list(TASKS))
     parser.add_argument("--groups", nargs="+", help="only these: mgvm, directed, wrapped_normal, von_mises, kernels")
     options = parser.parse_args()
@@ -192,7 +193,7 @@ def main():
     print(f"fits are kept in {cache}", flush=True)
     protein.download("bench_density.py", options.tasks)
     for task in options.tasks:
-        sizes = QUICK if options.quick else TASKS[task]
+        sizes = tuple(options.rows) if options.rows else QUICK if options.quick else TASKS[task]
         wanted = [group for group in methods(task) if not options.groups or group in options.groups]
         seeds = range(min(options.seeds, 2) if options.quick else options.seeds)
         runs = {group: [measured(task, group, seed, sizes, cache) for seed in seeds] for group in wanted}

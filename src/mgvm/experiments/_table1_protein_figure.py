@@ -62,7 +62,7 @@ def _apart(angles: FloatArray, place: FloatArray) -> FloatArray:
 
 def _draw_seen(ax: Axes, residues: FloatArray) -> None:
     plots.torus_scatter(residues[:, :2], ax, s=9.0, color=plots.angle_colours(residues[:, 2], lightest=_LIGHTEST))
-    ax.set_title(f"what was seen: {len(residues):,} residues that nothing was learnt from", fontsize=11)
+    ax.set_title(f"what was seen: {len(residues):,} held-out residues", fontsize=11)
 
 
 def _draw_predicted(ax: Axes, result: Table1, score: Score, residues: FloatArray) -> None:
