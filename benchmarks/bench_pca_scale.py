@@ -14,10 +14,10 @@ import warnings
 import numpy as np
 from scipy.optimize import minimize
 from scipy.special import i0e, i1e, ive
-from timing import table, verdict
+from timing import download, table, verdict
 
 from mgvm import CircularPCA
-from mgvm.datasets import load_mocap
+from mgvm.datasets import fetch_mocap
 from mgvm.experiments._table2_baselines import gplvm
 from mgvm.experiments._table2_gplvm import GPLVM
 from mgvm.models import _pca_fit, _pca_prior
@@ -193,7 +193,7 @@ def fits():
     from mgvm.models._pca_engines import MeanField
     from mgvm.models._pca_reader import Reader
 
-    clean = load_mocap("fishing").rows
+    clean = fetch_mocap("fishing").rows
     rng = np.random.default_rng(0)
     order = rng.permutation(len(clean))
     noisy = clean + 5.0 * rng.normal(size=clean.shape)
@@ -242,6 +242,8 @@ if __name__ == "__main__":
     parser.add_argument("--part", choices=["scale", "fits"], help="only one part")
     given = parser.parse_args()
     warnings.simplefilter("ignore")
+    if given.part != "scale":
+        download("bench_pca_scale.py", ["fishing.mat"])
     if given.part != "fits":
         scale(given.most)
     if given.part != "scale":

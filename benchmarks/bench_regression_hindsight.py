@@ -14,7 +14,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from timing import table
 
 from mgvm import CircularGPRegressor
-from mgvm.datasets import load_toy
+from mgvm.datasets import make_mexican_hat
 from mgvm.models._gp_fitted import DenseFitted
 from mgvm.models._gp_noise import Groups, GvMNoise
 from mgvm.models._gp_predict import with_noise
@@ -40,7 +40,7 @@ def in_hindsight(toy, nu, radius):
 
 
 def main():
-    toy = load_toy()
+    toy = make_mexican_hat()
     rows = []
     for radius, nu in itertools.product(SPREADS, (0.5, 1.5, np.inf)):
         kernel = ConstantKernel(0.5) * Matern(0.2, nu=nu)

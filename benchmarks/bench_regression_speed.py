@@ -16,7 +16,7 @@ from sklearn.exceptions import ConvergenceWarning
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import WhiteKernel
 from threadpoolctl import threadpool_limits
-from timing import cpu_times, table, verdict
+from timing import cpu_times, download, table, verdict
 
 from mgvm import CircularGPRegressor, datasets, scores
 from mgvm._numerics.gvm import gvm_sample
@@ -60,7 +60,7 @@ def planar(kernel, starts, X, y):
 
 
 def against_scikit_learn(repeats=5):
-    wind = datasets.load_wind_germany()
+    wind = datasets.fetch_wind_germany()
     X, y = wind.positions, wind.angles
     rows = []
     for kernel, name in zip(default_kernels(X), ("Matérn-1/2", "Matérn-3/2"), strict=True):
@@ -89,7 +89,7 @@ def against_scikit_learn(repeats=5):
 
 def published_split():
     """208 stations to learn from and 52 to predict: published as a call of the old global generator."""
-    wind = datasets.load_wind_germany()
+    wind = datasets.fetch_wind_germany()
     test = np.random.RandomState(18).choice(260, 52, replace=False)
     train = np.setdiff1d(np.arange(260), test)
     return wind.positions[train], wind.angles[train], wind.positions[test], wind.angles[test]
@@ -163,6 +163,7 @@ def against_quasi_processes(repeats=5):
 
 
 def main():
+    download("bench_regression_speed.py", ["data_calm.csv"])
     warnings.simplefilter("ignore", ConvergenceWarning)  # scikit-learn's, at bounds
     against_scikit_learn()
     against_quasi_processes()

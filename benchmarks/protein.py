@@ -1,25 +1,40 @@
-"""Protein angles for the density benchmarks: random training and test rows out of `benchmarks/data`."""
+"""Protein angles for the density benchmarks: random training and test rows of Top500 and Top8000, both downloaded."""
 
 from __future__ import annotations
 
-from pathlib import Path
+import hashlib
 
 import numpy as np
-import pandas as pd
+import timing
 
-from mgvm.datasets import load_protein_asp
+from mgvm.datasets import fetch_rotamers, fetch_top500
 
-DATA = Path(__file__).parent / "data"
+FILES = {
+    "backbone": "top500.txt",
+    "cys": "rota8000-cys-noss.csv",
+    "his": "rota8000-his.csv",
+    "lys": "rota8000-lys.csv",
+}
+TEST_SHARE = 5  # one chain of so many is a test chain, as `fetch_rotamers` splits structures
+
+
+def download(command, names):
+    """Say which files of the named data are missing, and download them."""
+    timing.download(command, [FILES[name] for name in names])
 
 
 def load(name):
-    """All training and validation rows of `protein_<name>.csv.gz`, in radians; those of ASP ship with the package."""
-    if name == "asp":
-        asp = load_protein_asp()
-        return asp.train, asp.valid
-    table = pd.read_csv(DATA / f"protein_{name}.csv.gz")
-    angles = np.deg2rad(table.filter(like="_deg").to_numpy())
-    return angles[table["split"] == "train"], angles[table["split"] == "valid"]
+    """All training and test rows, in radians; no chain of a protein is in both."""
+    if name == "backbone":
+        residues = fetch_top500()
+        test = np.isin(residues.structure, [chain for chain in np.unique(residues.structure) if _is_test(chain)])
+        return residues.angles[~test], residues.angles[test]
+    residues = fetch_rotamers(name.upper())
+    return residues.train, residues.valid
+
+
+def _is_test(chain):
+    return int(hashlib.md5(chain.encode(), usedforsecurity=False).hexdigest(), 16) % TEST_SHARE == 0
 
 
 def rows(name, seed, n_train=None, n_test=None):

@@ -1,4 +1,4 @@
-"""What the benchmarks share: CPU time as the minimum of interleaved repeats, tables, and peers that may be missing."""
+"""What the benchmarks share: CPU time as the minimum of interleaved repeats, tables, peers and data to be got first."""
 
 from __future__ import annotations
 
@@ -34,6 +34,16 @@ def peer(module):
         return importlib.import_module(module)
     except ImportError:
         return None
+
+
+def download(command, files):
+    """Say which of the files (names in `mgvm.datasets.SOURCES`) are missing, and download them, or end with why not."""
+    from mgvm.experiments import _downloads
+
+    try:
+        _downloads.download(command, files)
+    except OSError as error:
+        sys.exit(f"{command}: {error}")
 
 
 def verdict(value, target, at_most=True):

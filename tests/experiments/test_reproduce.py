@@ -6,11 +6,14 @@ import sys
 from collections import defaultdict
 from functools import partial
 
+import made_data
 import pytest
 
 from mgvm import cli
 from mgvm.cli import _reproduce
+from mgvm.datasets import SOURCES
 from mgvm.experiments import (
+    _downloads,
     _experiment,
     _output,
     _reproduce_page,
@@ -92,6 +95,8 @@ def small_motions(full):
 
 @pytest.fixture
 def small(monkeypatch):
+    made_data.use(monkeypatch)
+    monkeypatch.setattr(_downloads, "download", lambda *_: None)
     monkeypatch.setattr(figure1, "SPREADS", (0.5, 1.0))
     monkeypatch.setattr(figure1, "_STARTS", 2)
     less = partial(gibbs_versus_mean_field.compute, couplings=(1.0,), repeats=1, most_draws=64)
@@ -247,6 +252,58 @@ def test_help_loads_nothing_heavy():
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "gibbs-vs-vi" in done.stdout
+
+
+def test_what_will_be_downloaded_is_said_before_the_work(monkeypatch, tmp_path, capsys):
+    home = tmp_path / "data"
+    home.mkdir()
+    (home / "simpletide.mat").write_bytes(b"it is there")
+    monkeypatch.setenv("MGVM_DATA", str(home))
+    fetched = []
+    monkeypatch.setattr(_downloads, "fetch_file", fetched.append)
+    monkeypatch.setattr(reproduce, "run", lambda *_, **__: pytest.fail("too early") if len(fetched) < 6 else _stop())
+    assert cli.main(["reproduce", "all", "--out", str(tmp_path / "out")]) == 130
+    message = capsys.readouterr().err
+    assert message.startswith(f"table1 and table2 will download 6 files (2.4 MB) to {home}:\n")
+    for name in ("Spellman-alpha.csv", "uber_apr_2014.mat", "data_calm.csv", "rota8000-cys-noss.csv", "robot.mat"):
+        assert f"  {name} ({SOURCES[name].size_text}) from {SOURCES[name].url}\n" in message
+    assert "simpletide" not in message
+    assert [source.file for source in fetched] == [line.split()[0] for line in message.splitlines()[1:7]]
+
+
+def _stop():
+    raise KeyboardInterrupt
+
+
+def test_nothing_is_said_where_nothing_is_needed(monkeypatch, tmp_path, capsys):
+    _downloads.download("figure1", [])
+    for name in ("robot.mat", "fishing.mat"):
+        (tmp_path / name).write_bytes(b"it is there")
+    monkeypatch.setenv("MGVM_DATA", str(tmp_path))
+    _downloads.download("table2", ["robot.mat", "fishing.mat"])
+    assert capsys.readouterr().err == ""
+    told = []
+    monkeypatch.setattr(_downloads, "fetch_file", lambda source: None)
+    _downloads.download("table2", ["robot.mat", "boxing.mat"], told.append)
+    assert told[0].startswith("table2 will download 1 file (0.2 MB) to ")
+
+
+def test_a_failed_download_ends_the_command(monkeypatch, tmp_path, capsys):
+    # Tests have a server that answers nobody.
+    monkeypatch.setenv("MGVM_DATA", str(tmp_path / "data"))
+    monkeypatch.setattr(table2, "compute", lambda full, report: pytest.fail("computed"))
+    assert cli.main(["reproduce", "table2", "--out", str(tmp_path / "out")]) == 1
+    message = capsys.readouterr().err
+    assert "table2 will download 2 files (0.3 MB)" in message
+    assert "mgvm: fishing.mat could not be downloaded" in message
+    assert "Traceback" not in message
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_refusal_comes_before_the_download(monkeypatch, tmp_path):
+    monkeypatch.setattr(_downloads, "download", lambda *_: pytest.fail("downloaded"))
+    (tmp_path / "table2.csv").write_text("mine")
+    assert cli.main(["reproduce", "table2", "--out", str(tmp_path)]) == 2
 
 
 @pytest.mark.parametrize("made", [True, False])

@@ -1,13 +1,12 @@
 """The figures of Table 1 show the models' own predictions, where and when the data are."""
 
+import made_data
 import numpy as np
 import pytest
 
 from mgvm import VonMises
-from mgvm.datasets import load_uber_pickups, load_yeast
 from mgvm.experiments import _table1_figures, _table1_panels, _table1_protein_figure, _table1_uber_figure
-from mgvm.experiments._table1_tasks import tasks
-from mgvm.experiments.regressions import WIND
+from mgvm.experiments._table1_tasks import WIND, tasks
 from mgvm.experiments.table1 import Score, Table1
 
 TASKS = ("Uber, by day", "Yeast", WIND, "Protein")
@@ -29,7 +28,8 @@ class Stub:
 
 
 @pytest.fixture
-def result():
+def result(monkeypatch):
+    made_data.use(monkeypatch)
     chosen = [task for task in tasks() if task.name in TASKS]
     scores = [
         Score(task.name, model, value, -1.1 - value, 0.01, 0.3, 0.2, 0.5, 0.9, 1.0, True)
@@ -57,7 +57,7 @@ def test_rides_of_every_day_above_what_is_predicted(result):
     ]
     shares = np.asarray(seen.collections[0].get_array()).reshape(48, 30)
     np.testing.assert_allclose(shares.sum(axis=0) * 2 * np.pi / 48, 1.0)
-    rides = load_uber_pickups()
+    rides = made_data.uber()
     busiest = np.bincount(rides.minute_of_day[rides.day == 9] // 30, rides.count[rides.day == 9]).argmax()
     assert shares[:, 8].argmax() == busiest
     shades = predicted[0].collections[0]
@@ -77,7 +77,7 @@ def test_rides_of_every_day_above_what_is_predicted(result):
 
 def test_phases_at_the_minutes_that_were_held_out(result):
     figure = _table1_figures.MORE["table1_yeast.png"](result)
-    yeast = load_yeast()
+    yeast = made_data.yeast()
     test = yeast.split == "valid"
     np.testing.assert_array_equal(result.fitted["Yeast", "2D-GP"].asked[0], yeast.expression[test])
     ax = figure.axes[0]
@@ -92,9 +92,9 @@ def test_side_chains_where_there_are_residues(result):
     figure = _table1_figures.MORE["table1_protein.png"](result)
     seen, predicted, ring, *dials = figure.axes
     assert ring.name == "polar"
-    assert len(seen.collections[0].get_offsets()) == 2613
+    assert len(seen.collections[0].get_offsets()) == len(made_data.rotamers().valid)
     field, *single = result.fitted["Protein", "a stack"].asked
-    assert len(predicted.collections[0].get_paths()) == len(field) > 300
+    assert len(predicted.collections[0].get_paths()) == len(field) > 50
     np.testing.assert_allclose(np.hypot(field[:, :2], field[:, 2:]), 1.0)
     assert [ax.get_title().split(",")[0] for ax in dials] == ["1: helix", "2: extended", "3: left-handed", "4: bridge"]
     np.testing.assert_allclose(

@@ -11,10 +11,12 @@ if TYPE_CHECKING:
     from mgvm.experiments._experiment import Outcome
 
 
-def run(work: Callable[[Progress], Outcome], maker: str) -> int:
-    """Do the work, print what it found and where it was written."""
+def run(work: Callable[[Progress], Outcome], maker: str, prepare: Callable[[], None] | None = None) -> int:
+    """Prepare the work, do it, print what it found and where it was written."""
     import matplotlib  # noqa: F401  missing extras are better found before the work than after it
 
+    if prepare is not None:
+        prepare()
     with Progress("a first run also compiles the numerics") as progress:
         result = work(progress)
     for text in result.texts:

@@ -22,8 +22,8 @@ def add(commands: Any) -> argparse.ArgumentParser:
         "angles; gibbs-vs-vi, the error of Gibbs sampling and of variational inference against time; table1, "
         "regressions on angles, ours and others, scored on held-out data; table2, noise taken out of moving markers by "
         "circular PCA and others (each minutes; with --full, on one core, table1 about an hour and table2 about two); "
-        "or all. Prints tables; writes them as CSV, figures as PNG, and a page (index.html for all) of our numbers "
-        "beside the paper's.",
+        "or all. table1 and table2 download their data once and say so before they do. Prints tables; writes them as "
+        "CSV, figures as PNG, and a page (index.html for all) of our numbers beside the paper's.",
     )
     parser.add_argument("experiment", choices=(*EXPERIMENTS, "all"), help="which one")
     parser.add_argument(
@@ -48,7 +48,9 @@ def run(options: argparse.Namespace) -> int:
     from mgvm.experiments import reproduce
 
     names = EXPERIMENTS if options.experiment == "all" else (options.experiment,)
+    how = {"force": options.force, "full": options.full}
     return _experiments.run(
-        lambda progress: reproduce.run(names, options.out, force=options.force, full=options.full, report=progress),
+        lambda progress: reproduce.run(names, options.out, report=progress, **how),
         "this command",
+        lambda: reproduce.prepare(names, options.out, **how),
     )

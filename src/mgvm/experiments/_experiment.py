@@ -32,6 +32,7 @@ class Experiment:
     text: Callable[[Any], str]
     rows: Callable[[Any], Sequence[Table]]
     more_figures: Mapping[str, Callable[[Any], Any]] = field(default_factory=dict)
+    downloads: tuple[str, ...] = ()  # names in `mgvm.datasets.SOURCES` of the files it needs
 
     @property
     def files(self) -> tuple[str, ...]:

@@ -152,7 +152,7 @@ WORDS: dict[str, Words] = {
             "table1_toy.png": "What each model predicts for a function that wraps, of which fourteen points are known",
             "table1_tides.png": "Roses of tides at held-out ports of southern England with the predicted densities",
             "table1_uber.png": "Times of day of rides by day, and the predicted densities",
-            "table1_protein.png": "The side-chain angle of aspartate predicted from the backbone",
+            "table1_protein.png": "The side-chain angle of cysteine predicted from the backbone",
             "table1_yeast.png": "Phases of the cell cycle of yeast, predicted and known",
             "table1_wind.png": "Directions of the wind predicted at held-out German stations, with arcs",
         },

@@ -9,17 +9,10 @@ import numpy as np
 
 from mgvm import datasets, plots
 from mgvm._validation import FloatArray
-from mgvm.experiments import (
-    _table1_protein_figure,
-    _table1_uber_figure,
-    _table1_yeast_figure,
-    _tides_figure,
-    _wind_figure,
-)
+from mgvm.experiments import _table1_maps, _table1_protein_figure, _table1_uber_figure, _table1_yeast_figure
 from mgvm.experiments._table1_models import SOFT, Model
 from mgvm.experiments._table1_panels import last_split, not_measured
-from mgvm.experiments._table1_tasks import TIDES, TOY
-from mgvm.experiments.regressions import WIND, Regression
+from mgvm.experiments._table1_tasks import TIDES, TOY, WIND
 from mgvm.experiments.table1 import Table1
 
 if TYPE_CHECKING:
@@ -45,7 +38,7 @@ def draw_toy(result: Table1, dpi: float = 110) -> Figure:
     figure.subplots_adjust(
         left=0.055, right=0.93, top=1.0 - 0.95 / inches, bottom=0.85 / inches, wspace=0.06, hspace=0.18
     )
-    toy = datasets.load_toy()
+    toy = datasets.make_mexican_hat()
     drawn: Any = None
     for ax, model in zip(panels, chosen, strict=False):
         drawn = _draw_toy_panel(ax, model, result.fitted[TOY, model.name], toy)
@@ -62,7 +55,7 @@ def draw_toy(result: Table1, dpi: float = 110) -> Figure:
     return figure
 
 
-def _draw_toy_panel(ax: Axes, model: Model, fitted: Any, toy: datasets.Toy) -> Any:
+def _draw_toy_panel(ax: Axes, model: Model, fitted: Any, toy: datasets.MexicanHat) -> Any:
     # The answer of the joint law depends on what is asked: it is drawn where it was scored.
     queries = toy.grid if model.joint else np.linspace(0.0, 1.0, _COLUMNS)
     law = _law(fitted, model, queries)
@@ -94,7 +87,7 @@ def _law(fitted: Any, model: Model, x: FloatArray) -> Any:
     return fitted.predict_dist(x[:, None], joint=True) if model.joint else fitted.predict_dist(x[:, None])
 
 
-def _draw_truth(ax: Axes, toy: datasets.Toy, turn: float) -> None:
+def _draw_truth(ax: Axes, toy: datasets.MexicanHat, turn: float) -> None:
     """The function, broken where it wraps."""
     values = toy.truth + turn
     cuts = np.flatnonzero(np.abs(np.diff(toy.truth)) > np.pi) + 1
@@ -105,15 +98,14 @@ def _draw_truth(ax: Axes, toy: datasets.Toy, turn: float) -> None:
 def draw_tides(result: Table1, dpi: float = 120) -> Figure:
     """Roses of the observed tides at held-out ports, with the densities that the soft circle predicts."""
     model = next(model for (task, name), model in result.fitted.items() if task == TIDES and name.startswith(SOFT))
-    return _tides_figure.draw(model, dpi)
+    return _table1_maps.draw_tides(model, dpi)
 
 
 def draw_wind(result: Table1, dpi: float = 110) -> Figure:
-    """Arcs that the soft circle predicts at 52 weather stations, and the field between them."""
-    scores = result.of(WIND)
-    if not scores:
+    """Arcs that the soft circle predicts at 52 weather stations."""
+    if not result.of(WIND):
         return not_measured(WIND, dpi)
-    return _wind_figure.draw(Regression(scores, last_split(result, WIND), result.fitted[WIND, SOFT]), dpi)
+    return _table1_maps.draw_wind(result.fitted[WIND, SOFT], last_split(result, WIND), dpi)
 
 
 # By the names of their files; the figure of the toy function comes first, by itself.

@@ -1,4 +1,4 @@
-"""The side chain of aspartate over the two angles of the backbone: what was seen, and what was predicted."""
+"""The side chain of cysteine over the two angles of the backbone: what was seen, and what was predicted."""
 
 from __future__ import annotations
 
@@ -35,19 +35,19 @@ def draw(result: Table1, dpi: float = 110) -> Figure:
         return not_measured(TASK, dpi)
     figure = Figure(figsize=(12.6, 8.4), dpi=dpi)
     left, right = figure.add_axes((0.06, 0.44, 0.37, 0.46)), figure.add_axes((0.5, 0.44, 0.37, 0.46))
-    asp = datasets.load_protein_asp().valid
-    _draw_seen(left, asp)
-    _draw_predicted(right, result, scores[0], asp)
+    residues = datasets.fetch_rotamers("CYS").valid
+    _draw_seen(left, residues)
+    _draw_predicted(right, result, scores[0], residues)
     for ax in (left, right):
         _dress(ax)
     plots.colour_ring(figure.add_axes((0.885, 0.59, 0.085, 0.1275), projection="polar"), label="χ₁", lightest=_LIGHTEST)
     for k, (name, place) in enumerate(_PLACES.items()):
         dial: Any = figure.add_axes((0.05 + 0.235 * k, 0.075, 0.2, 0.24), projection="polar")
-        _draw_place(dial, f"{k + 1}: {name}", np.deg2rad(place), asp, result, scores[0])
+        _draw_place(dial, f"{k + 1}: {name}", np.deg2rad(place), residues, result, scores[0])
     marks = dial.get_legend_handles_labels()
     figure.legend(*marks, loc="lower center", ncols=2, fontsize=10.5, frameon=False)
     figure.suptitle(
-        f"Aspartate: the side chain's angle χ₁ given the backbone's φ and ψ; {title(scores[0], scores[0])}",
+        f"Cysteine: the side chain's angle χ₁ given the backbone's φ and ψ; {title(scores[0], scores[0])}",
         fontsize=13,
         y=0.975,
     )
@@ -60,15 +60,15 @@ def _apart(angles: FloatArray, place: FloatArray) -> FloatArray:
     return np.asarray(np.hypot(*turn.T))
 
 
-def _draw_seen(ax: Axes, asp: FloatArray) -> None:
-    plots.torus_scatter(asp[:, :2], ax, s=9.0, color=plots.angle_colours(asp[:, 2], lightest=_LIGHTEST))
-    ax.set_title(f"what was seen: {len(asp):,} residues that nothing was learnt from", fontsize=11)
+def _draw_seen(ax: Axes, residues: FloatArray) -> None:
+    plots.torus_scatter(residues[:, :2], ax, s=9.0, color=plots.angle_colours(residues[:, 2], lightest=_LIGHTEST))
+    ax.set_title(f"what was seen: {len(residues):,} held-out residues", fontsize=11)
 
 
-def _draw_predicted(ax: Axes, result: Table1, score: Score, asp: FloatArray) -> None:
+def _draw_predicted(ax: Axes, result: Table1, score: Score, residues: FloatArray) -> None:
     axis = -np.pi + 2.0 * np.pi / _GRID * (np.arange(_GRID) + 0.5)
     pairs = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
-    pairs = pairs[[bool((_apart(asp, pair) < _NEAR).sum() >= _FEW) for pair in pairs]]
+    pairs = pairs[[bool((_apart(residues, pair) < _NEAR).sum() >= _FEW) for pair in pairs]]
     laws = law(result, TASK, score.model, features_of(pairs))
     chi = -np.pi + 2.0 * np.pi / 180 * np.arange(180)
     mode = chi[np.argmax(laws[:, None].pdf(chi), axis=1)]
@@ -99,8 +99,8 @@ def _dress(ax: Axes) -> None:
         ax.text(x, y, str(k + 1), ha="center", va="center", fontsize=9, bbox=looks)
 
 
-def _draw_place(ax: Any, name: str, place: FloatArray, asp: FloatArray, result: Table1, score: Score) -> None:
-    near = asp[_apart(asp, place) < _NEAR]
+def _draw_place(ax: Any, name: str, place: FloatArray, residues: FloatArray, result: Table1, score: Score) -> None:
+    near = residues[_apart(residues, place) < _NEAR]
     plots.rose(near[:, 2], ax, bins=36, color=_BARS, edgecolor=_BARS, linewidth=0.2, label="χ₁ of residues near it")
     predicted = law(result, TASK, score.model, features_of(place[None]))[0]
     plots.circular_density(predicted, ax, color=_BLUE, linewidth=1.8, label="predicted there")

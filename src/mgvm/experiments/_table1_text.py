@@ -34,11 +34,6 @@ def _block(task: Task, found: list[Score]) -> str:
     lines = [f"{task.name}: {task.about}"]
     lines.append(f"  {'':<23}{'log density':>13}{'behind':>17}{'CRPS':>8}{'cos':>7}{'50 %':>5}{'90 %':>5}")
     lines += [_line(score) for score in found]
-    if task.target is not None:
-        ours = max(
-            score.log_density for score in found if score.model.startswith(("soft", "free", "mGvM, hard", "stacked"))
-        )
-        lines.append(f"  aim {task.target:g}: {'met' if ours >= task.target else 'missed'} by ours at {ours:.3f}")
     if task.paper:
         lines.append("  paper's score: mGvM {}, 1D-GP {}, 2D-GP {}".format(*task.paper))
     return "\n".join(lines)

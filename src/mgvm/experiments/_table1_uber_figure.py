@@ -56,7 +56,7 @@ def draw(result: Table1, dpi: float = 110) -> Figure:
 
 def _draw_rides(ax: Axes) -> Any:
     """The histogram of each day, per radian."""
-    rides = datasets.load_uber_pickups()
+    rides = datasets.fetch_uber_pickups()
     slot = rides.minute_of_day * _BINS // 1440
     counts = np.zeros((30, _BINS))
     np.add.at(counts, (rides.day - 1, slot), rides.count)

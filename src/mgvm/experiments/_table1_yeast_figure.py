@@ -31,7 +31,7 @@ def draw(result: Table1, dpi: float = 110) -> Figure:
     figure = Figure(figsize=(3.1 * len(scores) + 1.3, 4.9), dpi=dpi)
     panels = figure.subplots(1, len(scores), sharey=True, squeeze=False)[0]
     figure.subplots_adjust(left=0.065, right=0.925, top=0.83, bottom=0.22, wspace=0.07)
-    yeast = datasets.load_yeast()
+    yeast = datasets.fetch_yeast()
     test = yeast.split == "valid"
     minutes = yeast.minutes[test]
     for ax, score in zip(panels, scores, strict=True):

@@ -55,13 +55,18 @@ class Task(NamedTuple):
         return f"{_NAMES[self.motion]}, {self.split}"
 
     @property
+    def files(self) -> tuple[str, ...]:
+        """Of `mgvm.datasets.SOURCES`, which the rows need."""
+        return (f"{self.motion}.mat",)
+
+    @property
     def paper(self) -> Mapping[str, tuple[float, ...]]:
         """What the paper printed, by model."""
         return _PAPER.get(self.motion, {}) if self.split == RANDOM else {}
 
     def rows(self, noise: float, seed: int) -> Rows:
         """The halves with their noise; both halves of a seed are the same at every noise."""
-        rows = datasets.load_mocap(self.motion).rows
+        rows = datasets.fetch_mocap(self.motion).rows
         rng = np.random.default_rng(seed)
         order, half = rng.permutation(len(rows)), len(rows) // 2
         if self.split == BLOCKED:

@@ -7,7 +7,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
-from mgvm.experiments import _experiment, _reproduce_text
+from mgvm.experiments import _downloads, _experiment, _output, _reproduce_text
 from mgvm.experiments._experiment import Experiment, Outcome, Report, Summary, silent
 from mgvm.experiments._output import REPRODUCE_MARK
 
@@ -63,6 +63,7 @@ def _table1(full: bool = False) -> Experiment:
         _table1_text.table1,
         lambda result: [("scores of regressions on held-out angles", *_columns(result.scores))],
         _table1_figures.MORE,
+        _files_of(table1.tasks(full)),
     )
 
 
@@ -77,7 +78,13 @@ def _table2(full: bool = False) -> Experiment:
         _table2_text.table2,
         lambda result: [("signal-to-noise ratios of denoised markers", *_columns(result.scores))],
         {"table2_doughnut.png": _table2_doughnut.draw, "table2_skeleton.png": _table2_skeleton.draw},
+        _files_of(table2.tasks(full)),
     )
+
+
+def _files_of(tasks: Sequence[Any]) -> tuple[str, ...]:
+    """What the tasks need to be downloaded."""
+    return tuple(dict.fromkeys(file for task in tasks for file in task.files))
 
 
 def _genesis() -> Experiment:
@@ -107,13 +114,27 @@ def _columns(records: Sequence[Any]) -> tuple[Sequence[str], list[Sequence[Any]]
     return names, [[f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in rows]
 
 
+def _made(names: Sequence[str], full: bool) -> dict[str, Experiment]:
+    makers = EXPERIMENTS | FULL if full else EXPERIMENTS
+    return {name: makers[name]() for name in names}
+
+
+def prepare(names: Sequence[str], folder: Path, *, force: bool = False, full: bool = False) -> None:
+    """Refuse what `run` would refuse, then say on standard error what is to be downloaded, and download it."""
+    experiments = _made(names, full)
+    files = [file for experiment in experiments.values() for file in experiment.files]
+    _output.check(folder, files, force=force, mark=REPRODUCE_MARK)
+    needy = [name for name, experiment in experiments.items() if experiment.downloads]
+    downloads = [file for name in needy for file in experiments[name].downloads]
+    _downloads.download(" and ".join(needy), downloads)
+
+
 def run(
     names: Sequence[str], folder: Path, *, force: bool = False, full: bool = False, report: Report = silent
 ) -> Outcome:
     """Do the named experiments, write a page of all, their figures and tables into `folder`; see `_experiment.run`."""
     from mgvm.experiments import _reproduce_page
 
-    makers = EXPERIMENTS | FULL if full else EXPERIMENTS
-    experiments = {name: makers[name]() for name in names}
+    experiments = _made(names, full)
     page = Summary(_reproduce_page.file_name(names), partial(_reproduce_page.page, full=full))
     return _experiment.run(experiments, folder, mark=REPRODUCE_MARK, force=force, report=report, summary=page)
