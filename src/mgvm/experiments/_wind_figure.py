@@ -73,11 +73,13 @@ def _draw_points(ax: Axes, result: Regression) -> None:
 
 
 def spread_out(places: FloatArray) -> list[int]:
-    """The first places that are far enough from all chosen before them for their circles not to overlap."""
-    flat = places * np.array([np.cos(np.deg2rad(_LATITUDE)), 1.0])
+    """The first places whose circles are on the map and far enough from those chosen before them."""
+    scale = np.array([np.cos(np.deg2rad(_LATITUDE)), 1.0])
+    box = np.reshape(_BOX, (2, 2))
+    flat, middle, reach = places * scale, box.mean(axis=1) * scale, 0.5 * np.ptp(box, axis=1) * scale - 0.75 * _ROOM
     chosen: list[int] = []
     for place in range(len(flat)):
-        inside = _BOX[2] + 0.4 < places[place, 1] < _BOX[3] - 0.4 and abs(places[place, 0]) < _BOX[1] - 0.6
+        inside = (np.abs(flat[place] - middle) < reach).all()
         if inside and all(np.hypot(*(flat[place] - flat[other])) > _ROOM for other in chosen):
             chosen.append(place)
         if len(chosen) == _SHOWN:
