@@ -53,7 +53,7 @@ def _gibbs_versus_mean_field() -> Experiment:
 
 
 def _table1(full: bool = False) -> Experiment:
-    from mgvm.experiments import _table1_figures, _table1_text, table1
+    from mgvm.experiments import _table1_figures, _table1_tasks, _table1_text, table1
 
     return Experiment(
         "table1_toy.png",
@@ -63,12 +63,19 @@ def _table1(full: bool = False) -> Experiment:
         _table1_text.table1,
         lambda result: [("scores of regressions on held-out angles", *_columns(result.scores))],
         _table1_figures.MORE,
-        _files_of(table1.tasks(full)),
+        _files_of(_table1_tasks.tasks(full)),
     )
 
 
 def _table2(full: bool = False) -> Experiment:
-    from mgvm.experiments import _table2_doughnut, _table2_figures, _table2_skeleton, _table2_text, table2
+    from mgvm.experiments import (
+        _table2_doughnut,
+        _table2_figures,
+        _table2_skeleton,
+        _table2_tasks,
+        _table2_text,
+        table2,
+    )
 
     return Experiment(
         "table2.png",
@@ -78,7 +85,7 @@ def _table2(full: bool = False) -> Experiment:
         _table2_text.table2,
         lambda result: [("signal-to-noise ratios of denoised markers", *_columns(result.scores))],
         {"table2_doughnut.png": _table2_doughnut.draw, "table2_skeleton.png": _table2_skeleton.draw},
-        _files_of(table2.tasks(full)),
+        _files_of(_table2_tasks.tasks(full)),
     )
 
 
