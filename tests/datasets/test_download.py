@@ -200,21 +200,22 @@ def test_partial_files_of_killed_processes_are_removed(server, tmp_path):
     assert names(tmp_path) == [young.name, "angles.bin"]
 
 
-def run_elsewhere(folder, server, before="", **options):
-    """Fetch in a process of its own, which may be another user's or have limits."""
+def run_elsewhere(folder, server, before):
+    """Fetch in a process of its own, which may be another user's or have limits; what it prints is the error."""
     program = f"""
-{before}
+import os, tempfile
 from mgvm.datasets import Source, fetch_file
+source = Source({WHOLE.repository!r}, {WHOLE.commit!r}, {WHOLE.path!r}, {WHOLE.blob!r})
+with tempfile.TemporaryDirectory() as elsewhere:
+    fetch_file(source, data_home=elsewhere)  # loads all modules, which another user may not be allowed to read
+{before}
 try:
-    source = Source({WHOLE.repository!r}, {WHOLE.commit!r}, {WHOLE.path!r}, {WHOLE.blob!r})
     fetch_file(source, data_home={str(folder)!r})
 except OSError as error:
     print(error)
 """
-    environment = {**os.environ, "MGVM_DATA_SERVER": f"http://127.0.0.1:{server.server_port}", "HOME": str(folder)}
-    return subprocess.run(
-        [sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120, **options
-    )
+    environment = {**os.environ, "MGVM_DATA_SERVER": f"http://127.0.0.1:{server.server_port}"}
+    return subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, text=True, timeout=120)
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="limits and permissions of POSIX")
@@ -230,8 +231,7 @@ class TestFolders:
 
     @pytest.mark.parametrize("content", [None, CONTENT[:9]], ids=["empty", "damaged"])
     def test_a_read_only_one(self, server, content):
-        # Root may write everywhere, so it becomes somebody else once everything is imported.
-        leave = "import os, mgvm.datasets\nif os.geteuid() == 0: os.setuid(65534)"
+        leave = "if os.geteuid() == 0: os.setuid(65534)"  # root may write everywhere, so it becomes somebody else
         with tempfile.TemporaryDirectory() as name:
             folder = Path(name)
             if content is not None:
