@@ -25,7 +25,9 @@ def test_within_its_own_error(order, scale):
         error = result.log_normalizer.standard_error
         scores.append((result.log_normalizer - exact_grid(law).log_normalizer) / error)
         assert result.converged
-    assert np.abs(scores).max() < 6.0  # the error is itself estimated, from 64 chains: Student's t
+    # The error is itself estimated, from 64 chains: one of 36 scores by Student's t with 63 degrees of freedom is above
+    # 5.75 once in 10⁵.
+    assert np.abs(scores).max() < 5.75
     assert np.sum(np.square(scores)) < 34.0  # chi square of six degrees of freedom: once in 10⁵ above 33
 
 
