@@ -29,7 +29,7 @@ print(f"circular CRPS: {mgvm.scores.crps(law, seen).mean():.2f} rad")
 
 # %%
 # On the map, highest-density regions of 50 % (thick) and 90 % (thin). Needles are what was read there: blue within the
-# 90 %, orange outside. Grey arrows are the training set. All point to where the wind comes from.
+# 90 %, orange outside. Grey arrows are the training set. All point along the bearing in the file.
 
 figure, ax = plt.subplots(figsize=(8.6, 9.4), layout="constrained")
 east, north = places[~test].T

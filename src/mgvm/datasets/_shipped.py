@@ -143,8 +143,7 @@ class EuropeanWind(AtPlaces):
     longitude, latitude : ndarray, shape (4800,)
         Degrees; east and north are positive. 80 by 60 points, a quarter of a degree apart.
     bearing : ndarray, shape (4800,)
-        Whole degrees clockwise from north; the source does not say so, nor that it is where the wind comes from, but
-        is drawn that way in its publisher's own gallery.
+        Whole degrees, read here as clockwise from north and as where the wind comes from; the source says neither.
     speed : ndarray, shape (4800,)
         Metres a second.
     """

@@ -48,7 +48,7 @@ def draw(result: Regression, dpi: float = 120) -> Figure:
     split = result.split
     title = f"Wind over Europe: learnt from {len(split.y)} points of a grid, checked at {len(split.y_test)} others"
     figure.suptitle(title, fontsize=15, fontweight="bold", y=0.98)
-    note = "North is up. Arrows and needles point where the wind goes."
+    note = "North is up. Arrows and needles point where the wind goes, if the file tells where it comes from."
     figure.text(0.5, 0.012, note, ha="center", fontsize=10.5, color="#4D4D4D")
     return figure
 

@@ -18,8 +18,7 @@ from mgvm._validation import FloatArray
 from mgvm.experiments._contest import Ranked, tried
 from mgvm.experiments._experiment import Report, silent
 from mgvm.experiments._table1_models import Model
-from mgvm.experiments._table1_tasks import TIDES, TOY, Split, Task
-from mgvm.experiments._table1_tasks import tasks as tasks
+from mgvm.experiments._table1_tasks import TIDES, TOY, Split, Task, tasks
 from mgvm.jobs._grid_scores import row_scores
 
 

@@ -15,8 +15,7 @@ from mgvm._validation import FloatArray
 from mgvm.experiments._contest import Ranked, tried
 from mgvm.experiments._experiment import Report, silent
 from mgvm.experiments._table2_models import Cell, Model
-from mgvm.experiments._table2_tasks import Rows, Task
-from mgvm.experiments._table2_tasks import tasks as tasks
+from mgvm.experiments._table2_tasks import Rows, Task, tasks
 
 # Settings of the models were tried out with seed 0.
 _SEEDS, _QUICK_SEEDS = range(1, 6), range(1, 3)
