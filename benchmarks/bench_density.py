@@ -26,7 +26,7 @@ from scipy.special import logsumexp
 from timing import table
 
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.models import TorusMixture
+from mgvm.mixture import TorusMixture
 
 FITS = 2  # whose densities are averaged
 # Rows of training and test; None: all.
@@ -81,7 +81,7 @@ def mixtures(train, test, seed, size, component):
 
 
 def kernels(train, test, seed):
-    """Kernel densities; one with bandwidths of its own for the conditional law of three angles."""
+    """Kernel densities; one with bandwidths of its own for the conditional distribution of three angles."""
     out = {}
     for name, sharpness in (("kernels, adaptive", SHARPNESS), ("kernels, one bandwidth an angle", (0.0,))):
         fit = KernelDensity(train, sharpness=sharpness, seed=seed)

@@ -16,7 +16,7 @@ import timing
 from scipy import sparse
 
 from mgvm import MGvM
-from mgvm.learning import edge_tests, penalty_path, score_matching
+from mgvm.learning import _edge_tests, _score_matching, penalty_path
 
 STRENGTHS = {"plain": (0.6, 1.5), "weak": (0.3, 0.9)}
 TARGETS = {500: 0.95, 2000: 0.99}
@@ -41,9 +41,9 @@ def truth(dimension, seed, strengths="plain"):
     return MGvM(a, b, sparse.csr_array(P + P.conj().T), sparse.csr_array(Q + Q.T))
 
 
-def true_edges(law):
+def true_edges(dist):
     """Pairs (i, j) as a set."""
-    mask = np.triu((abs(law.P) + abs(law.Q)).toarray() > 0, 1)
+    mask = np.triu((abs(dist.P) + abs(dist.Q)).toarray() > 0, 1)
     return set(zip(*(index.tolist() for index in np.nonzero(mask)), strict=True))
 
 
@@ -68,11 +68,11 @@ def recovery(quick):
             for count in (500, 2000):
                 scores = {"EBIC": [], "tests 1 %": [], "tests 5 %": []}
                 for seed in range(seeds):
-                    law = truth(dimension, seed, strengths)
-                    x = law.sample(count, rng=1000 + seed)
-                    expected = true_edges(law)
+                    dist = truth(dimension, seed, strengths)
+                    x = dist.sample(count, rng=1000 + seed)
+                    expected = true_edges(dist)
                     scores["EBIC"].append(f_score(penalty_path(x).edges(), expected))
-                    tests = edge_tests(x)
+                    tests = _edge_tests(x)
                     for level in (1, 5):
                         scores[f"tests {level} %"].append(f_score(tests.edges(level / 100), expected))
                     pairs = zip(tests.first.tolist(), tests.second.tolist(), strict=True)
@@ -92,10 +92,10 @@ def size_of_tests(null, quick):
     """The share of null edges rejected at 5 % and at 0.1 %."""
     for count in (500, 2000):
         for seed in range(30 if quick else 150):
-            law = truth(8, seed)
+            dist = truth(8, seed)
             # A seed of its own: with that of the truth, draws would repeat the numbers its parameters are made of.
-            tests = edge_tests(law.sample(count, rng=1000 + seed))
-            expected = true_edges(law)
+            tests = _edge_tests(dist.sample(count, rng=1000 + seed))
+            expected = true_edges(dist)
             pairs = zip(tests.first.tolist(), tests.second.tolist(), strict=True)
             outside = np.array([pair not in expected for pair in pairs])
             null.setdefault((8, count, "plain", tests.conditioning), []).append(tests.p_values[outside])
@@ -148,9 +148,9 @@ def parameter_error(quick):
         errors = {"ours": [], "lasso": [], "peer": []}
         seeds = 2 if quick else 5
         for seed in range(seeds):
-            law = truth(dimension, seed)
-            x = law.sample(count, rng=1000 + seed)
-            P, Q = law.P.toarray(), law.Q.toarray()
+            dist = truth(dimension, seed)
+            x = dist.sample(count, rng=1000 + seed)
+            P, Q = dist.P.toarray(), dist.Q.toarray()
             total = np.sqrt((abs(P) ** 2 + abs(Q) ** 2).sum())
 
             def error(p, q, P=P, Q=Q, total=total):
@@ -173,20 +173,20 @@ def speed(quick):
     """CPU time of tests and of whole paths."""
     x = truth(5, 0).sample(500, rng=0)
     penalty_path(x)
-    edge_tests(x, conditioning="selected")
+    _edge_tests(x, conditioning="selected")
     rows = []
     for dimension, count, job in ((100, 2000, "tests"), (300, 2000, "tests"), (1000, 2000, "path with EBIC")):
         if quick and dimension > 100:
             continue
-        law = truth(dimension, 0)
-        x = law.sample(count, rng=1000)
+        dist = truth(dimension, 0)
+        x = dist.sample(count, rng=1000)
         start = time.process_time()
-        found = edge_tests(x).edges(0.01) if job == "tests" else score_matching(x, penalty="ebic").edges
+        found = _edge_tests(x).edges(0.01) if job == "tests" else _score_matching(x, penalty="ebic").edges
         spent = time.process_time() - start
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         limit = {100: 10.0, 300: 60.0, 1000: 180.0}[dimension]
         met = timing.verdict(spent, limit)
-        rows.append([f"{job}, D = {dimension}, N = {count}", spent, f_score(found, true_edges(law)), memory, met])
+        rows.append([f"{job}, D = {dimension}, N = {count}", spent, f_score(found, true_edges(dist)), memory, met])
     header = ["job", "CPU seconds", "F1", "peak memory of the process, GB", "target, seconds"]
     timing.table("Speed (data included in the memory; target 2 GB)", header, rows)
 

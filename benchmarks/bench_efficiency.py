@@ -1,8 +1,8 @@
 """Statistical efficiency at D = 2 and 3: N·E[KL(truth || fit)] beside p/2, what maximum likelihood tends to.
 
 KL(truth || fit) = (θ - θ')·E[T] - log Z + log Z', exact by quadrature, for fits of the full mGvM to data sets drawn
-from known laws. With many rows N·KL of maximum likelihood has mean p/2, p parameters; a method whose N·KL is r times as
-large needs r times as many rows to be as good. Few rows make all of them worse than that.
+from known distributions. With many rows N·KL of maximum likelihood has mean p/2, p parameters; a method whose N·KL is r
+times as large needs r times as many rows to be as good. Few rows make all of them worse than that.
 
     python benchmarks/bench_efficiency.py [--quick]
 """
@@ -17,17 +17,17 @@ from timing import table, verdict
 
 from mgvm import MGvM
 from mgvm.inference import exact_grid
-from mgvm.inference._natural_vector import pack
-from mgvm.learning import likelihood, pseudo_likelihood, score_matching
+from mgvm.learning import _likelihood, _pseudo_likelihood, _score_matching
+from mgvm.natural.parameters import pack
 
-METHODS = {"likelihood": likelihood, "pseudo-likelihood": pseudo_likelihood, "score matching": score_matching}
+METHODS = {"likelihood": _likelihood, "pseudo-likelihood": _pseudo_likelihood, "score matching": _score_matching}
 STRENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 ROWS = 1000
 CLOSE = 1.15  # times p/2 is close to it, with the scatter of some hundred data sets
 BEST = 1.05  # times the likelihood's N·KL is practically as efficient
 
 
-def random_law(rng, dimension, strength):
+def random_distribution(rng, dimension, strength):
     """Parameters of the given size and random directions, weaker second harmonics."""
 
     def phasors(*shape):
@@ -38,26 +38,26 @@ def random_law(rng, dimension, strength):
 
 
 def expected_statistics(truth):
-    """E[T] under a law, in the order of the natural vector."""
+    """E[T] under a distribution, in the order of the natural vector."""
     pairs = truth.pair_moments
     parts = [truth.harmonics[0], truth.harmonics[1], pairs.difference, pairs.sum]
     return np.concatenate([np.ascontiguousarray(part).view(float) for part in parts])
 
 
-def divergence(law, truth, mean, fit):
+def divergence(dist, truth, mean, fit):
     """KL(truth || fit), exact."""
     found = exact_grid(MGvM.from_fit(fit))
-    gap = law.natural_vector() - pack(fit.natural)
+    gap = dist.natural_vector() - pack(fit.natural)
     return float(gap @ mean) - float(truth.log_normalizer) + float(found.log_normalizer)
 
 
-def measure(dimension, strength, laws, sets):
-    """N·KL (methods, laws·sets)."""
+def measure(dimension, strength, dists, sets):
+    """N·KL (methods, distributions·sets)."""
     out = []
-    for seed in range(laws):
+    for seed in range(dists):
         rng = np.random.default_rng([dimension, seed])
-        law = random_law(rng, dimension, strength)
-        truth = exact_grid(law)
+        dist = random_distribution(rng, dimension, strength)
+        truth = exact_grid(dist)
         mean = expected_statistics(truth)
         for _ in range(sets):
             x = truth.sample(ROWS, rng=rng)
@@ -66,7 +66,7 @@ def measure(dimension, strength, laws, sets):
                 with warnings.catch_warnings():
                     warnings.simplefilter("ignore")
                     fit = method(x)
-                row.append(ROWS * divergence(law, truth, mean, fit))
+                row.append(ROWS * divergence(dist, truth, mean, fit))
             out.append(row)
     return np.array(out).T
 
@@ -88,12 +88,12 @@ def relative(values, best):
 
 
 def main():
-    laws, sets = (3, 5) if "--quick" in sys.argv else (6, 20)
+    dists, sets = (3, 5) if "--quick" in sys.argv else (6, 20)
     for dimension in (2, 3):
         half = dimension * (dimension + 1)
         rows = []
         for strength in STRENGTHS:
-            values = measure(dimension, strength, laws, sets if dimension == 2 else max(sets // 2, 4))
+            values = measure(dimension, strength, dists, sets if dimension == 2 else max(sets // 2, 4))
             best = values[0]
             pseudo, ratio = relative(values[1], best)
             score, _ = relative(values[2], best)
@@ -102,7 +102,7 @@ def main():
         header = ["strength", *METHODS, "pseudo / likelihood", "score / likelihood", "likelihood / (p/2)", "pseudo"]
         table(
             f"N·KL(truth || fit), D = {dimension}, N = {ROWS:,}, half the number of parameters {half}, "
-            f"{laws} random laws a row",
+            f"{dists} random distributions a row",
             header,
             rows,
         )

@@ -45,15 +45,15 @@ ENGINES = {
     "exact_chain": exact_chain,
     "expectation_propagation": expectation_propagation,
     "mean_field": mean_field,
-    "mean_field, von Mises": lambda law: mean_field(law, factors="von_mises"),
-    "gibbs, 16 x 2,000": lambda law: gibbs(law, 2000, 16, rng=0),
-    "annealing": lambda law: annealed_log_normalizer(law, rng=0),
+    "mean_field, von Mises": lambda dist: mean_field(dist, factors="von_mises"),
+    "gibbs, 16 x 2,000": lambda dist: gibbs(dist, 2000, 16, rng=0),
+    "annealing": lambda dist: annealed_log_normalizer(dist, rng=0),
 }
 
 
-def total_variation(law, exact):
+def total_variation(dist, exact):
     """½ ∫ |p - q| of every angle."""
-    gap = np.abs(law[:, None].pdf(NODES) - exact[:, None].pdf(NODES))
+    gap = np.abs(dist[:, None].pdf(NODES) - exact[:, None].pdf(NODES))
     return 0.5 * gap.sum(axis=1) * (2.0 * np.pi / NODES.size)
 
 
@@ -61,14 +61,14 @@ def main():
     for function in ENGINES.values():
         function(chain(2.0, 0.5, 5.0, 1.0, seed=9))  # compiles
     for name, case in CASES.items():
-        law = chain(*case)
-        truth = exact_chain(law)
+        dist = chain(*case)
+        truth = exact_chain(dist)
         rows = []
         for engine, function in ENGINES.items():
             begin = time.perf_counter()
             with warnings.catch_warnings(record=True) as caught:
                 warnings.simplefilter("always")
-                result = function(law)
+                result = function(dist)
             spent = time.perf_counter() - begin
             gap = total_variation(result.marginals, truth.marginals)
             log_z = result.log_normalizer

@@ -31,35 +31,35 @@ def chain(size, difference, total, rng):
     return MGvM(a, np.full((1, size), 0.5 + 0j), P + P.conj().T, Q + Q.T if total else None)
 
 
-def transfer_operator(law, count):
+def transfer_operator(dist, count):
     """log Z, an n x n kernel an edge, every step one vectorised expression."""
     z = np.exp(1j * (-np.pi + 2 * np.pi * np.arange(count) / count))
-    P, Q = law.P.diagonal(1), law.Q.diagonal(1)
+    P, Q = dist.P.diagonal(1), dist.Q.diagonal(1)
     difference, total = np.conj(z)[:, None] * z, z[:, None] * z
-    sites = np.exp((np.conj(law.a)[:, None] * z + np.conj(law.b[0])[:, None] * z**2).real)
+    sites = np.exp((np.conj(dist.a)[:, None] * z + np.conj(dist.b[0])[:, None] * z**2).real)
     message, log_scale = sites[0], 0.0
-    for d in range(1, law.a.size):
+    for d in range(1, dist.a.size):
         kernel = (P[d - 1] * difference).real
-        if law.Q.nnz:
+        if dist.Q.nnz:
             kernel += (np.conj(Q[d - 1]) * total).real
         message = sites[d] * (message @ np.exp(kernel))
         scale = message.sum()
         log_scale += np.log(scale)
         message /= scale
-    return log_scale + law.a.size * np.log(2 * np.pi / count)
+    return log_scale + dist.a.size * np.log(2 * np.pi / count)
 
 
 def measure(name, difference, total):
     """Seconds and megabytes of everything the engine offers, on one chain."""
-    law = chain(SIZE, difference, total, np.random.default_rng(0))
+    dist = chain(SIZE, difference, total, np.random.default_rng(0))
     part = chain(PART, difference, total, np.random.default_rng(1))
     warm = exact_chain(part)
     count = warm._messages.count
     gap = abs(float(warm.log_normalizer) / transfer_operator(part, count) - 1)
     _ = warm.marginals, warm.pair_moments, warm.sample(2, rng=0)  # compiles
-    seconds = cpu_times({"chain": lambda: exact_chain(law), "operator": lambda: transfer_operator(part, count)}, 5)
+    seconds = cpu_times({"chain": lambda: exact_chain(dist), "operator": lambda: transfer_operator(part, count)}, 5)
     tracemalloc.start()
-    result, steps = exact_chain(law), [seconds["chain"]]
+    result, steps = exact_chain(dist), [seconds["chain"]]
     memory = [tracemalloc.get_traced_memory()[1] / 1e6]
     tracemalloc.stop()
     for step in (lambda: result.marginals, lambda: result.pair_moments, lambda: result.sample(100, rng=0)):

@@ -1,5 +1,5 @@
 """Claim: exact log Z of two or three angles costs milliseconds at any concentration, where product rules cost seconds
-or do not fit in memory, and at most 10 µs a law in batches of two angles with K = 10.
+or do not fit in memory, and at most 10 µs a distribution in batches of two angles with K = 10.
 """
 
 from __future__ import annotations
@@ -8,16 +8,16 @@ import numpy as np
 from scipy import integrate
 from timing import cpu_times, table, verdict
 
-from mgvm.inference._law import Natural
-from mgvm.inference.quadrature import exact_grid, grid_log_normalizers
+from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
+from mgvm.natural.parameters import Natural
 
 CONCENTRATIONS = [1.0, 100.0, 1e4, 1e6]
 BATCHES = [(2, 1.0, 4000), (2, 10.0, 4000), (2, 1e4, 1000), (3, 1.0, 200), (3, 100.0, 50)]
 MOST_NODES = 5_000_000  # of the product rule
 
 
-def law_of(dimension, concentration, seed=0):
-    """A random law of order two whose angles have about the given K_d = |a| + 4|b| + Σ|P| + |Q|."""
+def distribution_of(dimension, concentration, seed=0):
+    """A random distribution of order two whose angles have about the given K_d = |a| + 4|b| + Σ|P| + |Q|."""
     rng = np.random.default_rng(seed)
 
     def draw(*shape):
@@ -29,75 +29,75 @@ def law_of(dimension, concentration, seed=0):
     return Natural(scale * a, scale * b, scale * (P + P.conj().T), scale * (Q + Q.T))
 
 
-def product_rule(law, nodes):
+def product_rule(dist, nodes):
     """log Z by the trapezoid rule in all angles."""
     phi = -np.pi + 2 * np.pi * np.arange(nodes) / nodes
-    z = [np.exp(1j * axis) for axis in np.meshgrid(*[phi] * law.dimension, indexing="ij", sparse=True)]
+    z = [np.exp(1j * axis) for axis in np.meshgrid(*[phi] * dist.dimension, indexing="ij", sparse=True)]
     value = 0.0
-    for d in range(law.dimension):
-        value = value + np.real(np.conj(law.a[d]) * z[d] + np.conj(law.b[0, d]) * z[d] ** 2)
+    for d in range(dist.dimension):
+        value = value + np.real(np.conj(dist.a[d]) * z[d] + np.conj(dist.b[0, d]) * z[d] ** 2)
         for j in range(d):
-            value = value + np.real((law.P[d, j] * np.conj(z[d]) + np.conj(law.Q[d, j]) * z[d]) * z[j])
+            value = value + np.real((dist.P[d, j] * np.conj(z[d]) + np.conj(dist.Q[d, j]) * z[d]) * z[j])
     top = value.max()
-    return top + np.log(np.exp(value - top).sum()) + law.dimension * np.log(2 * np.pi / nodes)
+    return top + np.log(np.exp(value - top).sum()) + dist.dimension * np.log(2 * np.pi / nodes)
 
 
-def adaptive(law):
+def adaptive(dist):
     """log Z by SciPy's adaptive quadrature over the whole torus, to eight digits."""
-    top = exact_grid(law).log_normalizer
+    top = exact_grid(dist).log_normalizer
 
     def density(*phi):
         z = np.exp(1j * np.array(phi))
-        pairs = 0.5 * (np.conj(z) @ law.P @ z + z @ np.conj(law.Q) @ z)
-        return np.exp(np.real(np.conj(law.a) @ z + np.conj(law.b[0]) @ z**2 + pairs) - top)
+        pairs = 0.5 * (np.conj(z) @ dist.P @ z + z @ np.conj(dist.Q) @ z)
+        return np.exp(np.real(np.conj(dist.a) @ z + np.conj(dist.b[0]) @ z**2 + pairs) - top)
 
     options = {"epsabs": 1e-9, "epsrel": 1e-8}
-    return np.log(integrate.nquad(density, [(-np.pi, np.pi)] * law.dimension, opts=options)[0]) + top
+    return np.log(integrate.nquad(density, [(-np.pi, np.pi)] * dist.dimension, opts=options)[0]) + top
 
 
-def single_laws():
-    """Milliseconds a law."""
+def single_distributions():
+    """Milliseconds a distribution."""
     rows = []
     for dimension in (2, 3):
         for concentration in CONCENTRATIONS:
-            law = law_of(dimension, concentration)
-            found = exact_grid(law)
+            dist = distribution_of(dimension, concentration)
+            found = exact_grid(dist)
             # A result keeps what it has computed: each of these begins with a new one.
             functions = {
-                "log Z": lambda law=law: exact_grid(law),
-                "moments": lambda law=law: exact_grid(law).moments,
-                "marginals": lambda law=law: exact_grid(law).marginals,
-                "draws": lambda law=law: exact_grid(law).sample(1000, rng=0),
+                "log Z": lambda dist=dist: exact_grid(dist),
+                "moments": lambda dist=dist: exact_grid(dist).moments,
+                "marginals": lambda dist=dist: exact_grid(dist).marginals,
+                "draws": lambda dist=dist: exact_grid(dist).sample(1000, rng=0),
             }
             nodes = int(17 + 8.6 * np.sqrt(concentration))
             if nodes**dimension <= MOST_NODES:
-                functions["product"] = lambda law=law, nodes=nodes: product_rule(law, nodes)
+                functions["product"] = lambda dist=dist, nodes=nodes: product_rule(dist, nodes)
             if dimension == 2 and concentration <= 1e2:
-                functions["adaptive"] = lambda law=law: adaptive(law)
+                functions["adaptive"] = lambda dist=dist: adaptive(dist)
             times = {name: 1e3 * seconds for name, seconds in cpu_times(functions, repeats=3).items()}
-            error = abs(found.log_normalizer - product_rule(law, nodes)) if "product" in times else "-"
+            error = abs(found.log_normalizer - product_rule(dist, nodes)) if "product" in times else "-"
             rows.append(
                 [f"D = {dimension}, K = {concentration:g}", found._nodes.value.size]
                 + [times.get(name, "-") for name in ("log Z", "moments", "marginals", "draws", "product", "adaptive")]
                 + [error]
             )
-    header = ["law", "nodes", "log Z", "+ moments", "+ marginals", "+ 1,000 draws", "product rule", "nquad", "error"]
-    table("One law, milliseconds (nquad: 8 digits; error: log Z against the product rule)", header, rows)
+    header = ["dist", "nodes", "log Z", "+ moments", "+ marginals", "+ 1,000 draws", "product rule", "nquad", "error"]
+    table("One distribution, milliseconds (nquad: 8 digits; error: log Z against the product rule)", header, rows)
 
 
 def batches():
-    """Microseconds a law in a batch of laws that differ in a."""
+    """Microseconds a distribution in a batch of distributions that differ in a."""
     rows = []
     for dimension, concentration, count in BATCHES:
-        law = law_of(dimension, concentration)
+        dist = distribution_of(dimension, concentration)
         shifts = np.random.default_rng(1).normal(size=(count, dimension))
-        batch = law._replace(a=law.a * (1.0 + 0.1 * shifts))
+        batch = dist._replace(a=dist.a * (1.0 + 0.1 * shifts))
         seconds = cpu_times({"batch": lambda batch=batch: grid_log_normalizers(batch)}, repeats=5)["batch"] / count
         goal = verdict(1e6 * seconds, 10.0) if (dimension, concentration) == (2, 10.0) else "-"
         rows.append([f"D = {dimension}, K = {concentration:g}", count, 1e6 * seconds, goal])
-    table("Batches of log Z, microseconds a law", ["law", "laws", "time", "goal"], rows)
+    table("Batches of log Z, microseconds a distribution", ["dist", "dists", "time", "goal"], rows)
 
 
 if __name__ == "__main__":
-    single_laws()
+    single_distributions()
     batches()

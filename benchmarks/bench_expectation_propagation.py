@@ -13,12 +13,17 @@ import numpy as np
 from scipy.linalg import lapack
 from timing import table, verdict
 
-from mgvm.inference._ep_iterate import Approximation, Workspace, evaluate, stepped
-from mgvm.inference._ep_problem import from_covariance
-from mgvm.inference._law import Natural
-from mgvm.inference.chains import exact_chain
-from mgvm.inference.propagation import expectation_propagation
-from mgvm.inference.variational import mean_field
+from mgvm.inference._exact_chain import exact_chain
+from mgvm.inference._expectation_propagation import (
+    Approximation,
+    Workspace,
+    evaluate,
+    expectation_propagation,
+    from_covariance,
+    stepped,
+)
+from mgvm.inference._mean_field import mean_field
+from mgvm.natural.parameters import Natural
 
 REPEATS = 5
 
@@ -66,7 +71,7 @@ def chain(size, length, variance, concentration, share, seed=0):
 
 
 def distance(first, second, points=512):
-    """Total variation of two batches of laws."""
+    """Total variation of two batches of distributions."""
     angles = -np.pi + 2.0 * np.pi / points * np.arange(points)
     gap = np.abs(first[:, None].pdf(angles) - second[:, None].pdf(angles))
     return gap.sum(axis=1) * np.pi / points
@@ -74,11 +79,11 @@ def distance(first, second, points=512):
 
 def accuracy_row(size, length, variance, concentration, share):
     """Total variation and log Z errors of EP and of mean field on one chain."""
-    law = chain(size, length, variance, concentration, share)
-    truth = exact_chain(law)
+    dist = chain(size, length, variance, concentration, share)
+    truth = exact_chain(dist)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
-        result, field = expectation_propagation(law), mean_field(law)
+        result, field = expectation_propagation(dist), mean_field(dist)
     gap = distance(result.marginals, truth.marginals)
     return [
         f"length {length}, variance {variance}, concentration {concentration}, seen {share:.0%}",

@@ -12,18 +12,18 @@ from threadpoolctl import threadpool_limits
 from timing import cpu_times, table, verdict
 
 from mgvm import MGvM
-from mgvm.inference._law import dense_coupling
-from mgvm.inference._sweeps import states, sweeps
+from mgvm.inference._moves import states, sweeps
+from mgvm.natural.parameters import dense_coupling
 
 
-def gp_law(size):
+def gp_distribution(size):
     """A GP kernel: cosine and sine coupled alike."""
     inputs = np.linspace(0.0, size / 10.0, size)
     kernel = np.exp(-0.5 * (inputs[:, None] - inputs) ** 2) + 0.1 * np.eye(size)
     return MGvM.from_precision(np.sin(inputs), 1.0, np.kron(np.eye(2), np.linalg.inv(kernel)))
 
 
-def full_law(size, order=1):
+def full_distribution(size, order=1):
     """Couplings of sums and differences, complex."""
     rng = np.random.default_rng(0)
     P, Q = (rng.normal(size=(2, size, size, 2)) / np.sqrt(size)).view(complex)[..., 0]
@@ -40,13 +40,13 @@ def chain(size):
 
 
 CASES = [
-    ("GP kernel, D = 10", lambda: gp_law(10), 16),
-    ("GP kernel, D = 100", lambda: gp_law(100), 4),
-    ("GP kernel, D = 100", lambda: gp_law(100), 16),
-    ("GP kernel, D = 1000", lambda: gp_law(1000), 16),
-    ("all couplings, D = 100", lambda: full_law(100), 16),
-    ("all couplings, D = 1000", lambda: full_law(1000), 16),
-    ("all couplings, order 2, D = 1000", lambda: full_law(1000, 2), 16),
+    ("GP kernel, D = 10", lambda: gp_distribution(10), 16),
+    ("GP kernel, D = 100", lambda: gp_distribution(100), 4),
+    ("GP kernel, D = 100", lambda: gp_distribution(100), 16),
+    ("GP kernel, D = 1000", lambda: gp_distribution(1000), 16),
+    ("all couplings, D = 100", lambda: full_distribution(100), 16),
+    ("all couplings, D = 1000", lambda: full_distribution(1000), 16),
+    ("all couplings, order 2, D = 1000", lambda: full_distribution(1000, 2), 16),
     ("chain, D = 100,000, sparse", lambda: chain(100_000), 4),
 ]
 
@@ -54,25 +54,25 @@ CASES = [
 def main():
     rows = []
     for name, make, chains in CASES:
-        law, rng = make(), np.random.default_rng(0)
-        kernel = sweeps(law._natural, chains)
-        x = states(rng.uniform(-np.pi, np.pi, (chains, law.dimension)))
-        out = np.empty((max(1, 20_000 // (law.dimension * chains)), chains, law.dimension))
+        dist, rng = make(), np.random.default_rng(0)
+        kernel = sweeps(dist._natural, chains)
+        x = states(rng.uniform(-np.pi, np.pi, (chains, dist.dimension)))
+        out = np.empty((max(1, 20_000 // (dist.dimension * chains)), chains, dist.dimension))
         functions = {
             str(mirrors): lambda mirrors=mirrors, kernel=kernel, x=x, rng=rng, out=out: kernel.run(
                 x, (1, mirrors, False, False), rng, out
             )
             for mirrors in (0, 4)
         }
-        if not law._natural.is_sparse:
-            C = dense_coupling(law._natural)
+        if not dist._natural.is_sparse:
+            C = dense_coupling(dist._natural)
             functions["product"] = lambda C=C, x=x: C @ x
         found = {key: 1e9 * value / out.size for key, value in cpu_times(functions, repeats=15).items()}
         found["draw"], found["mirror"] = found["0"], (found["4"] - found["0"]) / 4
         found["product"] = found["product"] * len(out) if "product" in found else ""
-        aim = verdict(found["draw"], 600) if (law.dimension, chains) == (1000, 16) else ""
+        aim = verdict(found["draw"], 600) if (dist.dimension, chains) == (1000, 16) else ""
         rows.append([name, chains, found["draw"], found["mirror"], found["product"], aim])
-    table("CPU ns an angle and chain", ["law", "chains", "draw", "mirror", "C x by BLAS", "target"], rows)
+    table("CPU ns an angle and chain", ["dist", "chains", "draw", "mirror", "C x by BLAS", "target"], rows)
 
 
 if __name__ == "__main__":

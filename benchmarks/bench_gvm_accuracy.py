@@ -2,8 +2,8 @@
 
 Worst errors against a dense grid in extended precision: log Z relative to max(1, |log Z|), moments 1..4 absolute, 1 - R
 relative. Targets 1e-13, 1e-13 and 1e-11, plus what nobody can avoid: a rounding of the parameters moves the weights of
-two modes by K times as much. The columns "rounding" say what 4 eps of the parameters do to the facts; each law is held
-to the target plus its own.
+two modes by K times as much. The columns "rounding" say what 4 eps of the parameters do to the facts; each distribution
+is held to the target plus its own.
 """
 
 from __future__ import annotations
@@ -44,9 +44,9 @@ def series(eta):
 def pyrecest_facts(eta):
     from pyrecest.distributions.circle.generalized_von_mises_distribution import GvMDistribution
 
-    law = GvMDistribution(np.angle(eta) / [1, 2], np.abs(eta))
-    first = np.ravel(law.trigonometric_moment(1))[0]
-    return np.log(float(law.norm_const)), np.array([first])
+    dist = GvMDistribution(np.angle(eta) / [1, 2], np.abs(eta))
+    first = np.ravel(dist.trigonometric_moment(1))[0]
+    return np.log(float(dist.norm_const)), np.array([first])
 
 
 def errors(facts, truth):
@@ -59,7 +59,7 @@ def errors(facts, truth):
 
 
 def worst(found):
-    """Largest error of each fact, and how many laws got no number at all."""
+    """Largest error of each fact, and how many distributions got no number at all."""
     cells = []
     for column in np.array(found).T:
         failed = int(np.isnan(column).sum())
@@ -106,8 +106,8 @@ def order_one_row(low, high, rng):
     if peer("pyrecest"):
         from pyrecest.distributions.circle.von_mises_distribution import VonMisesDistribution
 
-        laws = [VonMisesDistribution(0.0, value) for value in kappa]
-        found = np.array([[np.log(float(law.norm_const)), 1 - abs(law.trigonometric_moment(1))] for law in laws])
+        dists = [VonMisesDistribution(0.0, value) for value in kappa]
+        found = np.array([[np.log(float(dist.norm_const)), 1 - abs(dist.trigonometric_moment(1))] for dist in dists])
         cells += both(*found.T)
     else:
         cells += ["not installed"] * 2
@@ -128,19 +128,19 @@ def main():
     regimes += [(f"{family}, K 4e+02 - 1e+08", family, 2.6, 8) for family in DEGENERATE]
     pairs = [order_two_rows(name, order_two(family, low, high, COUNT, rng)) for name, family, low, high in regimes]
     table(
-        f"mgvm, order 2: worst of {COUNT} laws",
+        f"mgvm, order 2: worst of {COUNT} distributions",
         ["regime", "log Z", "moments 1..4", "1 - R", "moments: rounding", "1 - R: rounding", "target"],
         [ours for ours, _ in pairs],
     )
     names = [f"{who}: {what}" for who in ("Bessel series", "PyRecEst") for what in ("log Z", "moments", "1 - R")]
     table(
-        f"Peers, order 2 (PyRecEst: {PEER_COUNT} of the laws, m1 alone)",
+        f"Peers, order 2 (PyRecEst: {PEER_COUNT} of the distributions, m1 alone)",
         ["regime", *names],
         [others for _, others in pairs],
     )
     names = [f"{who}: {what}" for who in ("mgvm", "SciPy", "PyRecEst") for what in ("log Z", "1 - R")]
     rows = [order_one_row(low, high, rng) for low, high in GENERIC]
-    table(f"Order 1: worst of {COUNT} laws", ["regime", *names, "pycircstat2: log Z"], rows)
+    table(f"Order 1: worst of {COUNT} distributions", ["regime", *names, "pycircstat2: log Z"], rows)
 
 
 if __name__ == "__main__":

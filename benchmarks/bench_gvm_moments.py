@@ -40,7 +40,7 @@ def regimes(rng):
 
 
 def grid_facts(eta, angles):
-    """log Z and moments 1..4 of one law from a uniform grid, all cosines evaluated anew."""
+    """log Z and moments 1..4 of one distribution from a uniform grid, all cosines evaluated anew."""
     height = sum(abs(value) * np.cos(t * angles - np.angle(value)) for t, value in enumerate(eta, 1))
     top = height.max()
     weight = np.exp(height - top)
@@ -73,13 +73,13 @@ def main():
     for name, eta, _ in cases:
         functions[name, "kernel"] = lambda eta=eta: order_two_moments(eta)
         functions[name, "facts"] = lambda eta=eta: gvm_facts(eta)
-        functions[name, "law"] = lambda eta=eta: GvM(eta)
+        functions[name, "dist"] = lambda eta=eta: GvM(eta)
     times = cpu_times(functions)
     unit = times["exp"] / SIZE
     rows = []
     for name, _, target in cases:
-        kernel, facts, law = (times[name, what] / SIZE for what in ("kernel", "facts", "law"))
-        row = [name, kernel * 1e9, kernel / unit, verdict(kernel / unit, target), facts / unit, law / unit]
+        kernel, facts, dist = (times[name, what] / SIZE for what in ("kernel", "facts", "dist"))
+        row = [name, kernel * 1e9, kernel / unit, verdict(kernel / unit, target), facts / unit, dist / unit]
         grid = times["grid"] / kernel
         rows.append([*row, grid, verdict(grid, 1000, at_most=False), times["table"] / kernel])
     header = ["regime", "kernel, ns", "kernel / exp", "target", "gvm_facts / exp", "GvM(eta) / exp"]
@@ -108,15 +108,15 @@ def peers(rng):
         from pyrecest.distributions.circle.generalized_von_mises_distribution import GvMDistribution
         from pyrecest.distributions.circle.von_mises_distribution import VonMisesDistribution
 
-        law = np.array([0.5, 1.0]), np.array([2.0, 1.0])
+        dist = np.array([0.5, 1.0]), np.array([2.0, 1.0])
         functions["PyRecEst: order 1, norm_const and moments 1, 2"] = lambda: (
             (d := VonMisesDistribution(0.5, 2.0)).norm_const,
             d.trigonometric_moment(1),
             d.trigonometric_moment(2),
         )
-        functions["PyRecEst: order 2, norm_const alone"] = lambda: GvMDistribution(*law).norm_const
+        functions["PyRecEst: order 2, norm_const alone"] = lambda: GvMDistribution(*dist).norm_const
         functions["PyRecEst: order 2, moments 1..4"] = lambda: [
-            GvMDistribution(*law).trigonometric_moment(k) for k in range(1, 5)
+            GvMDistribution(*dist).trigonometric_moment(k) for k in range(1, 5)
         ]
     else:
         missing.append("PyRecEst")

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 import numpy as np
-from bench_gibbs import full_law
+from bench_gibbs import full_distribution
 from threadpoolctl import threadpool_limits
 from timing import cpu_times, table
 
 
-def plain(law, x):
+def plain(dist, x):
     """The definition, in complex NumPy."""
     z = np.exp(1j * x)
-    value = (z @ law.a.conj()).real
-    value += 0.5 * np.einsum("ni,ij,nj->n", z.conj(), law.P, z, optimize=True).real
-    return value + 0.5 * np.einsum("ni,ij,nj->n", z, law.Q.conj(), z, optimize=True).real
+    value = (z @ dist.a.conj()).real
+    value += 0.5 * np.einsum("ni,ij,nj->n", z.conj(), dist.P, z, optimize=True).real
+    return value + 0.5 * np.einsum("ni,ij,nj->n", z, dist.Q.conj(), z, optimize=True).real
 
 
 def main():
     rows = []
     for size, count in ((10, 10_000), (100, 10_000), (1000, 2_000)):
-        law = full_law(size)
+        dist = full_distribution(size)
         x = np.random.default_rng(0).uniform(-np.pi, np.pi, (count, size))
         both, C = np.concatenate([np.cos(x), np.sin(x)], axis=1), np.random.default_rng(1).normal(size=(2 * size,) * 2)
         found = cpu_times(
             {
-                "ours": lambda law=law, x=x: law.log_density(x),
+                "ours": lambda dist=dist, x=x: dist.log_density(x),
                 "product": lambda both=both, C=C: both @ C,
                 "waves": lambda x=x: np.exp(1j * x),
-                "plain": lambda law=law, x=x: plain(law, x),
+                "plain": lambda dist=dist, x=x: plain(dist, x),
             },
             repeats=7,
         )
@@ -44,7 +44,7 @@ def main():
         )
     table(
         "Log density of N points, CPU ms",
-        ["law", "mgvm", "product", "e^{ix}", "mgvm / (product + e^{ix})", "plain complex NumPy / mgvm"],
+        ["dist", "mgvm", "product", "e^{ix}", "mgvm / (product + e^{ix})", "plain complex NumPy / mgvm"],
         rows,
     )
 

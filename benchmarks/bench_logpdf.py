@@ -1,6 +1,7 @@
 """Claim: `logpdf` runs at the speed of a cosine or two an angle.
 
-A million angles of one law, and a law for each of a million angles, over as many calls of `numpy.cos`.
+A million angles of one distribution, and a distribution for each of a million angles, over as many calls of
+`numpy.cos`.
 """
 
 from __future__ import annotations
@@ -16,7 +17,7 @@ from mgvm import GvM, VonMises
 SIZE = 1_000_000
 
 
-def laws(rng):
+def dists(rng):
     """Rows of (name, function): all evaluate SIZE log densities."""
     kappa, mu = 10 ** rng.uniform(-1, 2, SIZE), rng.uniform(0, 2 * np.pi, SIZE)
     second = 10 ** rng.uniform(-1, 2, SIZE)
@@ -31,8 +32,8 @@ def laws(rng):
         "mgvm, one GvM of order 4": lambda: four.logpdf(x),
         "mgvm, 1e6 von Mises, one angle each": lambda: many_one.logpdf(x),
         "mgvm, 1e6 GvM of order 2, one angle each": lambda: many_two.logpdf(x),
-        "scipy.stats.vonmises, one law": lambda: scipy.stats.vonmises.logpdf(x, 2.0, loc=0.5),
-        "scipy.stats.vonmises, 1e6 laws": lambda: scipy.stats.vonmises.logpdf(x, kappa, loc=mu),
+        "scipy.stats.vonmises, one distribution": lambda: scipy.stats.vonmises.logpdf(x, 2.0, loc=0.5),
+        "scipy.stats.vonmises, 1e6 distributions": lambda: scipy.stats.vonmises.logpdf(x, kappa, loc=mu),
     }
     if peer("pyrecest"):
         from pyrecest.distributions.circle.generalized_von_mises_distribution import GvMDistribution
@@ -52,7 +53,7 @@ def laws(rng):
 
 def main():
     warnings.simplefilter("ignore")
-    times = cpu_times(laws(np.random.default_rng(0)), repeats=9)
+    times = cpu_times(dists(np.random.default_rng(0)), repeats=9)
     unit = times["numpy.cos"]
     rows = [[name, seconds / SIZE * 1e9, seconds / unit] for name, seconds in times.items()]
     rows += [

@@ -1,6 +1,7 @@
-"""Mean field: a dense sweep against one matrix-vector product, chains of a million angles, batches of small laws.
+"""Mean field: a dense sweep against one matrix-vector product, chains of a million angles, batches of small
+distributions.
 
-python benchmarks/bench_mean_field.py [angles of the dense law, 5000; its coupling fills 32 D² bytes]
+python benchmarks/bench_mean_field.py [angles of the dense distribution, 5000; its coupling fills 32 D² bytes]
 """
 
 from __future__ import annotations
@@ -15,10 +16,9 @@ from threadpoolctl import threadpool_limits
 from timing import number, table, verdict
 
 from mgvm.inference import ConvergenceWarning, mean_field
-from mgvm.inference._law import Natural
-from mgvm.inference._mean_field_factors import gvm_step
-from mgvm.inference._mean_field_starts import planes
-from mgvm.inference._mean_field_sweeps import DenseSweeper, sweeper
+from mgvm.inference._coordinate_ascent import DenseSweeper, gvm_step, sweeper
+from mgvm.inference._mean_field import planes
+from mgvm.natural.parameters import Natural
 
 
 def shortest(functions, repeats):
@@ -53,7 +53,7 @@ def dense(size, rng):
     with threadpool_limits(1):
         product, sweep = shortest([lambda: C @ vector, lambda: engine.sweep(state)], 6)
     rows = [[f"D = {size}", 1e3 * product, 1e3 * sweep, sweep / product, verdict(sweep / product, 1.3)]]
-    table("Dense law, one sweep (ms)", ["law", "gemv", "sweep", "ratio", "target"], rows)
+    table("Dense distribution, one sweep (ms)", ["dist", "gemv", "sweep", "ratio", "target"], rows)
 
 
 def chain(rng, size, coupling, strength):
@@ -69,9 +69,9 @@ def chains(rng):
     """Time an update, and whether strong couplings converge; CPU time, for all of it runs in one thread."""
     rows = []
     for size, coupling, strength in [(1_000_000, 1.0, 1.0), (1_000_000, 5.0, 0.5), (100_000, 20.0, 0.1)]:
-        law = chain(rng, size, coupling, strength)
-        engine = sweeper(law, gvm_step)
-        state = engine.state(planes(law.a[None]), np.zeros((size, 2, 1)))
+        dist = chain(rng, size, coupling, strength)
+        engine = sweeper(dist, gvm_step)
+        state = engine.state(planes(dist.a[None]), np.zeros((size, 2, 1)))
         sweeps = []
         for _ in range(8):
             start = time.process_time()
@@ -81,29 +81,29 @@ def chains(rng):
         start = time.process_time()
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", ConvergenceWarning)
-            result = mean_field(law, n_starts=1)
+            result = mean_field(dist, n_starts=1)
         seconds = time.process_time() - start
         name = f"{size} angles, coupling {coupling:g}, field {strength:g}"
         target = verdict(nanoseconds, 150)
         rows.append([name, nanoseconds, target, str(result.n_sweeps), str(result.converged), seconds])
-    table("Chains of order 2", ["law", "ns an update", "target", "sweeps", "converged", "seconds a solve"], rows)
+    table("Chains of order 2", ["dist", "ns an update", "target", "sweeps", "converged", "seconds a solve"], rows)
 
 
 def batches(rng):
-    """Bivariate laws that share their couplings."""
+    """Bivariate distributions that share their couplings."""
     rows = []
     for count in (1000, 10_000):
         for scale in (0.5, 1.0, 3.0):
             draw = scale * (rng.normal(size=(6, 2)) + 1j * rng.normal(size=(6, 2)))
             P, Q = np.array([[0, draw[0, 0]], [draw[0, 0].conj(), 0]]), np.array([[0, draw[0, 1]], [draw[0, 1], 0]])
             a = scale * (rng.normal(size=(count, 2)) + 1j * rng.normal(size=(count, 2)))
-            law = Natural(a, draw[1:2], P, Q)
+            dist = Natural(a, draw[1:2], P, Q)
             with warnings.catch_warnings():
                 warnings.simplefilter("ignore", ConvergenceWarning)
-                times = shortest([lambda: mean_field(law, n_starts=1), lambda: mean_field(law)], 4)  # noqa: B023
+                times = shortest([lambda: mean_field(dist, n_starts=1), lambda: mean_field(dist)], 4)  # noqa: B023
             one, three = (1e6 * seconds / count for seconds in times)
-            rows.append([f"{count} laws, parameters of size {scale:g}", one, verdict(one, 20), number(three)])
-    table("Bivariate laws in a batch (µs a solve)", ["batch", "one start", "target", "three starts"], rows)
+            rows.append([f"{count} distributions, parameters of size {scale:g}", one, verdict(one, 20), number(three)])
+    table("Bivariate distributions in a batch (µs a solve)", ["batch", "one start", "target", "three starts"], rows)
 
 
 if __name__ == "__main__":

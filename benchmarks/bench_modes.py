@@ -30,11 +30,11 @@ def contradictory(seed, size=6, strength=16.0):
 def main(count=100):
     found = {"gibbs, 8 chains of 300": np.zeros(3, dtype=int), "annealing": np.zeros(3, dtype=int)}
     for seed in range(100, 100 + count):
-        law = contradictory(seed)
-        truth = exact_chain(law)
+        dist = contradictory(seed)
+        truth = exact_chain(dist)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            drawn, annealed = gibbs(law, 300, 8, rng=0), annealed_log_normalizer(law, rng=0)
+            drawn, annealed = gibbs(dist, 300, 8, rng=0), annealed_log_normalizer(dist, rng=0)
         error = annealed.log_normalizer.standard_error
         wrong = {
             "gibbs, 8 chains of 300": np.abs(drawn.moment(1) - truth.marginals.moment(1)).max() > 0.1,
@@ -44,7 +44,7 @@ def main(count=100):
             silent = result.converged
             found[name] += [wrong[name] and silent, wrong[name] and not silent, not wrong[name] and not silent]
     rows = [[name, *(str(number) for number in numbers)] for name, numbers in found.items()]
-    table(f"Of {count} laws", ["engine", "wrong, silent", "wrong, warned", "right, warned"], rows)
+    table(f"Of {count} distributions", ["engine", "wrong, silent", "wrong, warned", "right, warned"], rows)
 
 
 if __name__ == "__main__":

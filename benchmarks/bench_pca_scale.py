@@ -20,12 +20,10 @@ from mgvm import CircularPCA
 from mgvm.datasets import fetch_mocap
 from mgvm.experiments._table2_baselines import gplvm
 from mgvm.experiments._table2_gplvm import GPLVM
-from mgvm.models import _pca_fit, _pca_prior
-from mgvm.models._pca_laws import Quadrature
-from mgvm.models._pca_maximisation import Masked
-from mgvm.models._pca_parameters import Parameters
-from mgvm.models._pca_rows import CHUNK, chunk_sums
-from mgvm.models.baselines import PPCA
+from mgvm.pca import PPCA, em, priors
+from mgvm.pca.e_step import Parameters, Quadrature
+from mgvm.pca.em import Masked
+from mgvm.pca.rows import CHUNK, chunk_sums
 
 
 def model_of(columns, size, noise=0.1):
@@ -35,7 +33,7 @@ def model_of(columns, size, noise=0.1):
     for d in range(size):
         weights[2 * d, d] += 1.0
         weights[2 * d + 1, size + d] += 1.0
-    return Parameters(weights, noise**2, _pca_prior.von_mises(np.ones(1), np.full((1, size), 0.5 + 0j)))
+    return Parameters(weights, noise**2, priors.von_mises(np.ones(1), np.full((1, size), 0.5 + 0j)))
 
 
 def rows_of(parameters, count, rng):
@@ -57,7 +55,7 @@ def iteration(parameters, chunks, structure, missing=0.0):
         total = here if total is None else total + here
         seconds += time.process_time() - begin
     begin = time.process_time()
-    _pca_fit.maximised(total, structure, parameters, learn_prior=True)
+    em.maximised(total, structure, parameters, learn_prior=True)
     return seconds + time.process_time() - begin
 
 
@@ -179,7 +177,7 @@ def all_at_once(Y, start, steps):
     seconds = time.process_time() - begin
     cells = start.weights.size
     kappa = np.exp(found.x[cells + 1 : cells + 1 + size])
-    prior = _pca_prior.von_mises(np.ones(1), kappa[None] + 0j)
+    prior = priors.von_mises(np.ones(1), kappa[None] + 0j)
     return Parameters(found.x[:cells].reshape(start.weights.shape), float(np.exp(-found.x[cells])), prior), seconds
 
 
@@ -189,9 +187,9 @@ def quality(clean, denoised):
 
 
 def fits():
-    from mgvm.models import _pca_start
-    from mgvm.models._pca_engines import MeanField
-    from mgvm.models._pca_reader import Reader
+    from mgvm.pca import estimator
+    from mgvm.pca.estimator import MeanField
+    from mgvm.pca.rows import Reader
 
     clean = fetch_mocap("fishing").rows
     rng = np.random.default_rng(0)
@@ -221,7 +219,7 @@ def fits():
         begin = time.process_time()
         model = model.fit(Y)
         add(name, time.process_time() - begin, model.denoise(noisy[test]))
-    start = _pca_start.started(_pca_start.candidates(Y, 3, 1, np.random.default_rng(0))[0], Y)
+    start = estimator.started(estimator.candidates(Y, 3, 1, np.random.default_rng(0))[0], Y)
     for steps in (100, 300, 1000):
         found, seconds = all_at_once(Y, start, steps)
         name = f"L-BFGS over all variational parameters, {steps} steps"

@@ -29,9 +29,9 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from mgvm import CircularGPRegressor, GvM, MGvM, scores
 from mgvm.inference import gibbs
-from mgvm.models._gp_average import posterior_spread
-from mgvm.models._gp_prior import Prior
-from mgvm.models._gp_tuning import Tuning
+from mgvm.regression.engines.dense import Tuning
+from mgvm.regression.prior import Prior
+from mgvm.regression.search import posterior_spread
 
 MASSES = (0.5, 0.9)
 HELD_OUT = 20
@@ -104,10 +104,10 @@ def latent_angles(covariance, radius, rng):
     """One draw of the latent directions from the prior."""
     size = len(covariance)
     if radius == "hard":
-        law = MGvM.from_precision(np.zeros(size), np.zeros(size), np.kron(np.eye(2), np.linalg.inv(covariance)))
+        dist = MGvM.from_precision(np.zeros(size), np.zeros(size), np.kron(np.eye(2), np.linalg.inv(covariance)))
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a single draw cannot show that chains agree
-            return gibbs(law, 1, n_chains=1, burn_in=400, rng=rng).samples.reshape(-1, size)[-1]
+            return gibbs(dist, 1, n_chains=1, burn_in=400, rng=rng).samples.reshape(-1, size)[-1]
     if radius == "free":
         x = np.linalg.cholesky(covariance) @ rng.standard_normal((size, 2))
     else:
@@ -148,7 +148,7 @@ def distances(model, cell, truth):
     best, together = model._fits[0][1].tuned, model._together
     criterion = "loo" if cell.selection == "auto" else cell.selection
     prior = Prior((kernel_of(cell),), "shared")
-    tuning = Tuning(together.inputs, together.groups, prior, model._noise_law, model.radius_scale_, criterion)
+    tuning = Tuning(together.inputs, together.groups, prior, model._noise_distribution, model.radius_scale_, criterion)
     centre = np.concatenate([best.prior.theta, best.rho])
     spread = posterior_spread(tuning, centre)
     return centre - truth, (centre - truth) / np.sqrt((spread**2).sum(axis=1))
@@ -169,9 +169,9 @@ def measured(cell, sets):
     for seed in range(sets):
         ((X, y), (X_new, y_new)), truth = simulated(cell, np.random.default_rng(seed))
         model = fitted(cell, X, y)
-        law = model.predict_dist(X_new)
-        coverage = scores.coverage(law, y_new, MASSES)
-        found.append((coverage, law.logpdf(y_new).mean(), *distances(model, cell, truth)))
+        dist = model.predict_dist(X_new)
+        coverage = scores.coverage(dist, y_new, MASSES)
+        found.append((coverage, dist.logpdf(y_new).mean(), *distances(model, cell, truth)))
     return Measured(*(np.array(part) for part in zip(*found, strict=True)))
 
 

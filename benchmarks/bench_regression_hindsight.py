@@ -15,11 +15,10 @@ from timing import table
 
 from mgvm import CircularGPRegressor
 from mgvm.datasets import make_mexican_hat
-from mgvm.models._gp_fitted import DenseFitted
-from mgvm.models._gp_noise import Groups, GvMNoise
-from mgvm.models._gp_predict import with_noise
-from mgvm.models._gp_prior import Prior
-from mgvm.models._gp_tuning import Tuning
+from mgvm.regression.engines.dense import Tuning
+from mgvm.regression.noise import Groups, GvMNoise
+from mgvm.regression.prediction import DenseFitted, with_noise
+from mgvm.regression.prior import Prior
 
 LENGTHS, VARIANCES, CONCENTRATIONS = (0.05, 0.08, 0.12, 0.2, 0.3, 0.5), (0.3, 0.5, 1.0, 2.0), (3.0, 6.0, 12.0, 25.0)
 SPREADS = {"soft": 1.0, "hard": 0.0}
@@ -34,8 +33,8 @@ def in_hindsight(toy, nu, radius):
         prior = Prior((ConstantKernel(variance) * Matern(length, nu=nu),))
         tuning = Tuning(toy.x[:, None], groups, prior, noise, SPREADS[radius])
         fit = DenseFitted.of(toy.x[:, None], tuning.finish(tuning.start), SPREADS[radius])
-        law = with_noise(fit.latent(toy.grid[:, None]), noise, fit.rho)
-        scores.append(float(np.mean(law.logpdf(toy.truth))))
+        dist = with_noise(fit.latent(toy.grid[:, None]), noise, fit.rho)
+        scores.append(float(np.mean(dist.logpdf(toy.truth))))
     return max(scores)
 
 

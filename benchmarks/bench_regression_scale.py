@@ -16,11 +16,11 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from timing import table, verdict
 
-from mgvm.models._gp_chain import ChainTuning, couplings
-from mgvm.models._gp_neighbour_tuning import NeighbourTuning
-from mgvm.models._gp_noise import Groups, GvMNoise
-from mgvm.models._gp_prior import Prior
-from mgvm.models._gp_tuning import Tuning
+from mgvm.regression.engines.chain import ChainTuning, couplings
+from mgvm.regression.engines.dense import Tuning
+from mgvm.regression.engines.neighbours import NeighbourTuning
+from mgvm.regression.noise import Groups, GvMNoise
+from mgvm.regression.prior import Prior
 
 SIZES = (1_000, 2_000, 4_000, 8_000, 15_000, 30_000)
 DENSE = (125, 250, 500, 1_000)
@@ -43,7 +43,7 @@ def sea(size, seed=0):
     """Places of unit density in the plane, and the direction of a rough random field there."""
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.0, np.sqrt(size), (size, 2))
-    # Features whose frequencies follow a Cauchy law in the plane have an exponential kernel, here of length 8.
+    # Features whose frequencies follow a Cauchy distribution in the plane have an exponential kernel, here of length 8.
     waves = rng.normal(size=(2, 300)) / np.abs(rng.normal(size=300)) / 8.0
     features = np.cos(X @ waves + rng.uniform(0.0, 2.0 * np.pi, 300))
     x = features @ rng.normal(size=(300, 2))

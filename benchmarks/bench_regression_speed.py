@@ -20,9 +20,9 @@ from timing import cpu_times, download, table, verdict
 
 from mgvm import CircularGPRegressor, datasets, scores
 from mgvm._numerics.gvm import gvm_sample
-from mgvm.models import ProjectedGPRegressor
-from mgvm.models._gp_kernels import default_kernels
-from mgvm.models._gp_tuning import Tuning
+from mgvm.regression.baselines import ProjectedGPRegressor
+from mgvm.regression.engines.dense import Tuning
+from mgvm.regression.prior import default_kernels
 
 RADII = ("soft", "free", "hard")
 RELEASED = 0.057  # CPU seconds of one iteration of the released sampler at this size
@@ -98,8 +98,9 @@ def published_split():
 def quasi_process(model, X, y, X_test, iterations, seed=0):
     """Draws of the directions at test inputs, (iterations, M), by augmentation: p(z) ∝ exp(-½ zᴴWz + κ Re Σ conj(ψ) z).
 
-    With AᵀA = λ - W, λ the largest eigenvalue of W, and y ~ N(Az, 1), all angles are independent von Mises laws given
-    y. All stations enter one law, as in that paper; hyper-parameters are those of our fit on the circle.
+    With AᵀA = λ - W, λ the largest eigenvalue of W, and y ~ N(Az, 1), all angles are independent von Mises
+    distributions given y. All stations enter one distribution, as in that paper; hyper-parameters are those of our fit
+    on the circle.
     """
     prior = model._fits[0][1].tuned.prior
     values, vectors = np.linalg.eigh(np.linalg.inv(prior.covariance(np.concatenate([X, X_test]))))

@@ -2,8 +2,8 @@
 of Cohen et al. (AISTATS 2025).
 
 Everyone starts at settled states; warm-up and compilation are left out. NUTS runs as it comes and in five other ways
-(see NUTS_VARIANTS), of which the best is quoted: unwrapped angles wander over many turns where a law is wide, which
-leads its mass matrix astray. One effective sample size (mgvm.inference.diagnostics) for all.
+(see NUTS_VARIANTS), of which the best is quoted: unwrapped angles wander over many turns where a distribution is wide,
+which leads its mass matrix astray. One effective sample size (mgvm.inference.diagnostics) for all.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ import time
 import numpy as np
 from threadpoolctl import threadpool_limits
 from timing import peer, table
-from torus_laws import LAWS
+from torus_distributions import DISTS
 
 from mgvm._numerics.gvm import gvm_sample
 from mgvm.inference import gibbs
-from mgvm.inference._law import dense_coupling
-from mgvm.inference._sweeps import states
+from mgvm.inference._moves import states
 from mgvm.inference.diagnostics import effective_sample_size, r_hat
+from mgvm.natural.parameters import dense_coupling
 
-TARGETS = dict(zip(LAWS, (20, 20, 20, 5, 5), strict=True))
+TARGETS = dict(zip(DISTS, (20, 20, 20, 5, 5), strict=True))
 
 
-def ours(law, start, seconds=3.0, **options):
+def ours(dist, start, seconds=3.0, **options):
     """Effective draws a second and R-hat of Gibbs sampling."""
     draws = 500
     while True:
@@ -36,27 +36,27 @@ def ours(law, start, seconds=3.0, **options):
             if done >= 400:
                 marks.append(time.process_time())
 
-        samples = gibbs(law, draws, len(start), burn_in=400, start=start, rng=0, progress=mark, **options).samples
+        samples = gibbs(dist, draws, len(start), burn_in=400, start=start, rng=0, progress=mark, **options).samples
         spent = marks[-1] - marks[0]
         if spent > 0.3 * seconds:
             return effective_sample_size(samples).min() / spent, r_hat(samples).max()
         draws = int(draws * np.clip(seconds / max(spent, 1e-3), 1, 20))
 
 
-def augmentation(law, start, seconds=3.0):
+def augmentation(dist, start, seconds=3.0):
     """The same of y ~ N(Ax, I), then all angles independent given y; A'A = C + λI with the smallest λ."""
-    C = dense_coupling(law._natural)
+    C = dense_coupling(dist._natural)
     values, vectors = np.linalg.eigh(C)
     A = np.sqrt(np.maximum(values - values[0], 0.0))[:, None] * vectors.T
     rng = np.random.default_rng(0)
     chains = len(start)
-    b = np.repeat(law.b.T, chains, axis=0)
+    b = np.repeat(dist.b.T, chains, axis=0)
     x = states(start)
     kept, begin = [], time.process_time()
     while True:
         h = A.T @ (A @ x + rng.normal(size=x.shape))
-        eta = (law.a[:, None] + h[0::2] + 1j * h[1::2]).reshape(-1, 1)
-        phi = gvm_sample(np.concatenate([eta, b], axis=1), 1, rng).reshape(law.dimension, chains)
+        eta = (dist.a[:, None] + h[0::2] + 1j * h[1::2]).reshape(-1, 1)
+        phi = gvm_sample(np.concatenate([eta, b], axis=1), 1, rng).reshape(dist.dimension, chains)
         x[0::2], x[1::2] = np.cos(phi), np.sin(phi)
         kept.append(phi.T)
         if time.process_time() - begin > seconds and len(kept) >= 100:
@@ -77,7 +77,7 @@ NUTS_VARIANTS = {
 }
 
 
-def nuts(law, start, variant, chains=4, warmup=500, draws=1000):
+def nuts(dist, start, variant, chains=4, warmup=500, draws=1000):
     """The same of NUTS, its kernel in one compiled loop, so that nothing else is timed."""
     import jax
     import jax.numpy as jnp
@@ -85,7 +85,7 @@ def nuts(law, start, variant, chains=4, warmup=500, draws=1000):
     from numpyro.infer import NUTS
 
     numpyro.enable_x64()
-    C, a, b = jnp.asarray(dense_coupling(law._natural)), jnp.asarray(law.a), jnp.asarray(law.b)
+    C, a, b = jnp.asarray(dense_coupling(dist._natural)), jnp.asarray(dist.a), jnp.asarray(dist.b)
 
     options, plane = NUTS_VARIANTS[variant]
 
@@ -128,17 +128,17 @@ def rate(found):
 
 def main():
     rows = []
-    for name, make in LAWS.items():
-        law = make()
-        start = gibbs(law, 4, 16, burn_in=5000, rng=0).samples[:, -1]
+    for name, make in DISTS.items():
+        dist = make()
+        start = gibbs(dist, 4, 16, burn_in=5000, rng=0).samples[:, -1]
         mine, plain, other = (
-            ours(law, start),
-            ours(law, start, over_relaxation=0, trajectories=False),
-            augmentation(law, start),
+            ours(dist, start),
+            ours(dist, start, over_relaxation=0, trajectories=False),
+            augmentation(dist, start),
         )
         row = [name, rate(mine), rate(plain), rate(other)]
         if peer("numpyro") is not None:
-            tried = {variant: nuts(law, start, variant) for variant in NUTS_VARIANTS}
+            tried = {variant: nuts(dist, start, variant) for variant in NUTS_VARIANTS}
             best = max(tried, key=lambda variant: tried[variant][0])
             row += [rate(tried["default"]), f"{rate(tried[best])} {best}"]
             row += [mine[0] / tried["default"][0], mine[0] / tried[best][0], f">= {TARGETS[name]}"]
@@ -149,7 +149,7 @@ def main():
     table(
         "Effective draws a CPU second, the worst of all cos and sin (split R-hat)",
         [
-            "law",
+            "dist",
             "mgvm",
             "no over-relaxation",
             "augmentation",

@@ -1,5 +1,6 @@
 """Claim: an exact draw of a GvM of order 2 costs at most 5 draws of NumPy's von Mises with a parameter set each, half
-of one when a million come from one law, and at least 0.3 of all proposals are accepted, whatever the parameters.
+of one when a million come from one distribution, and at least 0.3 of all proposals are accepted, whatever the
+parameters.
 """
 
 from __future__ import annotations
@@ -11,10 +12,10 @@ from truth import FAMILIES, order_two
 
 from mgvm import GvM
 from mgvm._numerics.gvm import gvm_facts
-from mgvm._numerics.gvm_envelope import envelope, sample_each
-from mgvm._numerics.gvm_frame import highest_modes, quadrant_frame
+from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
+from mgvm._numerics.gvm_sampling import envelope, sample_each
 
-LAWS = 100_000
+DISTS = 100_000
 DRAWS = 1_000_000
 RANGES = ((-2, 0), (0, 2), (2, 4), (4, 8))
 
@@ -22,25 +23,25 @@ RANGES = ((-2, 0), (0, 2), (2, 4), (4, 8))
 def each_rows(rng):
     """A parameter set for each draw, the case of a Gibbs sweep."""
     # NumPy falls back to a wrapped normal, which is not exact, above kappa = 1e6; its usual algorithm is timed here.
-    kappa, mu = 10 ** rng.uniform(-1, 4, LAWS), rng.uniform(-np.pi, np.pi, LAWS)
+    kappa, mu = 10 ** rng.uniform(-1, 4, DISTS), rng.uniform(-np.pi, np.pi, DISTS)
     cases = [("generic", low, high) for low, high in RANGES]
     cases += [(family, -1, 4) for family in FAMILIES if family != "generic"]
     cases += [(family, 4, 8) for family in FAMILIES if family != "generic"]
     functions = {"numpy": lambda: rng.vonmises(mu, kappa)}
     for family, low, high in cases:
         name = f"{family}, K {10.0**low:.0e} - {10.0**high:.0e}"
-        eta = order_two(family, low, high, LAWS, rng)
+        eta = order_two(family, low, high, DISTS, rng)
         functions[name, "kernel"] = lambda eta=eta: sample_each(eta, 1, rng)
-        law = GvM(eta)
-        functions[name, "law"] = lambda law=law: law.sample(rng=rng)
-    times = {name: seconds / LAWS * 1e9 for name, seconds in cpu_times(functions, repeats=7).items()}
+        dist = GvM(eta)
+        functions[name, "dist"] = lambda dist=dist: dist.sample(rng=rng)
+    times = {name: seconds / DISTS * 1e9 for name, seconds in cpu_times(functions, repeats=7).items()}
     for name in (name for name, what in list(functions)[1:] if what == "kernel"):
-        ratio = times[name, "law"] / times["numpy"]
-        yield [name, times[name, "kernel"], times[name, "law"], times["numpy"], ratio, verdict(ratio, 5)]
+        ratio = times[name, "dist"] / times["numpy"]
+        yield [name, times[name, "kernel"], times[name, "dist"], times["numpy"], ratio, verdict(ratio, 5)]
 
 
 def one_rows(rng):
-    """A million draws of one law, the table included."""
+    """A million draws of one distribution, the table included."""
     cases = {
         "order 1, kappa 4": ([4.0], [0.5]),
         "order 2, kappa (2, 1)": ([2.0, 1.0], [0.5, 1.0]),
@@ -50,8 +51,8 @@ def one_rows(rng):
         "order 4, kappa (3, 2, 1, 0.5)": ([3.0, 2.0, 1.0, 0.5], [0.1, 0.2, 0.3, 0.4]),
         "order 8, kappa 2 each": ([2.0] * 8, list(0.3 * np.arange(8))),
     }
-    laws = {name: GvM.from_polar(kappa, mu) for name, (kappa, mu) in cases.items()}
-    functions = {name: lambda law=law: law.sample(DRAWS, rng=rng) for name, law in laws.items()}
+    dists = {name: GvM.from_polar(kappa, mu) for name, (kappa, mu) in cases.items()}
+    functions = {name: lambda dist=dist: dist.sample(DRAWS, rng=rng) for name, dist in dists.items()}
     times = cpu_times({**functions, "numpy": lambda: rng.vonmises(0.5, 4.0, DRAWS)}, repeats=7)
     times = {name: seconds / DRAWS * 1e9 for name, seconds in times.items()}
     for name in cases:
@@ -61,7 +62,7 @@ def one_rows(rng):
 
 @njit
 def hat_areas(eta):
-    """Of laws with parameters eta (n, 2): f at the highest mode, and the area of the hat over e^(f - f(mode))."""
+    """Of distributions with parameters eta (n, 2): f at the highest mode, and the area of the hat over e^(f - f(mode))."""
     out = np.empty((eta.shape[0], 2))
     work = np.empty((7, 1))
     for i in range(eta.shape[0]):
@@ -77,7 +78,7 @@ def hat_areas(eta):
 
 
 def acceptance(eta):
-    """Mass under the density over the area of the hat, of each law."""
+    """Mass under the density over the area of the hat, of each distribution."""
     height, area = hat_areas(eta).T
     return np.exp(gvm_facts(eta).log_normalizer - height) / area
 
@@ -89,20 +90,20 @@ def acceptance_rows(rng, count=20_000):
 
 
 def peer_rows(rng):
-    """Draws of one von Mises law elsewhere."""
-    functions = {"mgvm": lambda: GvM([4.0]).sample(LAWS, rng=rng), "numpy": lambda: rng.vonmises(0.5, 4.0, LAWS)}
+    """Draws of one von Mises distribution elsewhere."""
+    functions = {"mgvm": lambda: GvM([4.0]).sample(DISTS, rng=rng), "numpy": lambda: rng.vonmises(0.5, 4.0, DISTS)}
     if peer("pyrecest"):
         from pyrecest.distributions.circle.von_mises_distribution import VonMisesDistribution
 
-        functions["PyRecEst"] = lambda: VonMisesDistribution(0.5, 4.0).sample(LAWS)
+        functions["PyRecEst"] = lambda: VonMisesDistribution(0.5, 4.0).sample(DISTS)
     if peer("pycircstat2"):
         from pycircstat2.distributions import vonmises
 
-        functions["pycircstat2"] = lambda: vonmises.rvs(mu=0.5, kappa=4.0, size=LAWS, random_state=0)
+        functions["pycircstat2"] = lambda: vonmises.rvs(mu=0.5, kappa=4.0, size=DISTS, random_state=0)
     times = cpu_times(functions, repeats=5)
     for name in ("mgvm", "numpy", "PyRecEst", "pycircstat2"):
         yield (
-            [name, times[name] / LAWS * 1e9, times[name] / times["mgvm"]]
+            [name, times[name] / DISTS * 1e9, times[name] / times["mgvm"]]
             if name in times
             else [name, "not installed", ""]
         )
@@ -112,14 +113,16 @@ def main():
     rng = np.random.default_rng(0)
     header = ["family", "kernel, ns", "sample(), ns", "numpy vonmises, ns", "sample() / numpy", "target"]
     table("A parameter set for each draw, order 2", header, list(each_rows(rng)))
-    header = ["law", "sample(1e6), ns a draw", "numpy vonmises, ns", "ratio", "target"]
-    table("One law, a million draws", header, list(one_rows(rng)))
+    header = ["dist", "sample(1e6), ns a draw", "numpy vonmises, ns", "ratio", "target"]
+    table("One distribution, a million draws", header, list(one_rows(rng)))
     table(
-        "Acceptance, K from 1e-4 to 1e8, 20,000 laws a family",
+        "Acceptance, K from 1e-4 to 1e8, 20,000 distributions a family",
         ["family", "min", "mean", "target"],
         list(acceptance_rows(rng)),
     )
-    table("Von Mises, kappa 4, 100,000 draws of one law", ["who", "ns a draw", "over ours"], list(peer_rows(rng)))
+    table(
+        "Von Mises, kappa 4, 100,000 draws of one distribution", ["who", "ns a draw", "over ours"], list(peer_rows(rng))
+    )
 
 
 if __name__ == "__main__":

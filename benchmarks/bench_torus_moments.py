@@ -1,19 +1,19 @@
-"""Time of log Z, E[T] and the Fisher matrix of one mGvM law out of a batch, by dimension and concentration."""
+"""Time of log Z, E[T] and the Fisher matrix of one mGvM distribution out of a batch, by dimension and concentration."""
 
 from __future__ import annotations
 
 import numpy as np
 from timing import cpu_times, table, verdict
 
-from mgvm._numerics import torus_frame as frame
+from mgvm._numerics import torus_moments as frame
 
-LAWS = 10
-TARGETS = {2: 0.3, 3: 10.0}  # milliseconds a law at concentrations of 50 to 200
+DISTS = 10
+TARGETS = {2: 0.3, 3: 10.0}  # milliseconds a distribution at concentrations of 50 to 200
 
 
-def laws(dimension, concentration, rng):
-    """Correlated, skewed laws around a normal one, in local parameters."""
-    local = 0.02 * concentration * rng.normal(size=(LAWS, frame.n_statistics(dimension, 2)))
+def dists(dimension, concentration, rng):
+    """Correlated, skewed distributions around a normal one, in local parameters."""
+    local = 0.02 * concentration * rng.normal(size=(DISTS, frame.n_statistics(dimension, 2)))
     codes = frame.codes(dimension, 2)
     for row in local:
         root = rng.normal(size=(dimension, dimension))
@@ -31,7 +31,7 @@ def main():
     rows = []
     for dimension in (1, 2, 3):
         for concentration in (1, 10, 50, 200, 1000, 10_000):
-            local = laws(dimension, concentration, rng)
+            local = dists(dimension, concentration, rng)
             times = cpu_times(
                 {
                     "exact": lambda x=local, d=dimension: frame.local_moments(x, d, 2),
@@ -39,7 +39,7 @@ def main():
                 },
                 repeats=3,
             )
-            exact, quick = (1e3 * times[name] / LAWS for name in ("exact", "quick"))
+            exact, quick = (1e3 * times[name] / DISTS for name in ("exact", "quick"))
             judged = concentration in (50, 200) and dimension in TARGETS
             rows.append(
                 [
@@ -51,7 +51,7 @@ def main():
                 ]
             )
     table(
-        "log Z, means and Fisher matrix of an mGvM of order 2, milliseconds a law",
+        "log Z, means and Fisher matrix of an mGvM of order 2, milliseconds a distribution",
         ["angles", "concentration", "to rounding", "to 1e-11", "target"],
         rows,
     )

@@ -1,4 +1,5 @@
-"""Claim: the density of a wrapped normal law on the torus costs a few terms a point, where a cube of images costs many.
+"""Claim: the density of a wrapped normal distribution on the torus costs a few terms a point, where a cube of images
+costs many.
 
 Nanoseconds a point of `MultivariateWrappedNormal.logpdf` beside a plain sum over the cube |k_d| <= K in NumPy, with the
 smallest K that is right to 1e-12 at all points (none where the cube has more than a million images).
@@ -47,21 +48,23 @@ def cube_size(x, cov, exact):
 def main():
     rows = []
     for size, sigma, rho in CASES:
-        law = MultivariateWrappedNormal(np.zeros(size), sigma**2 * ((1 - rho) * np.eye(size) + rho))
-        x = law.sample(POINTS, rng=0)
-        reach = cube_size(x[:CHECKED], law.cov, law.logpdf(x[:CHECKED]))
+        dist = MultivariateWrappedNormal(np.zeros(size), sigma**2 * ((1 - rho) * np.eye(size) + rho))
+        x = dist.sample(POINTS, rng=0)
+        reach = cube_size(x[:CHECKED], dist.cov, dist.logpdf(x[:CHECKED]))
         images = None if reach is None else (2 * reach + 1) ** size
         few = x if images is None else x[: max(1, min(POINTS, CELLS // images))]
-        functions = {"mgvm": lambda law=law, x=x: law.logpdf(x)}
+        functions = {"mgvm": lambda dist=dist, x=x: dist.logpdf(x)}
         if images is not None:
-            functions["cube"] = lambda law=law, few=few, reach=reach: cube_logpdf(few, law.cov, reach)
+            functions["cube"] = lambda dist=dist, few=few, reach=reach: cube_logpdf(few, dist.cov, reach)
         times = cpu_times(functions, repeats=5)
         ours = times["mgvm"] / POINTS * 1e9
         theirs = times["cube"] / len(few) * 1e9 if images is not None else "too many"
         ratio = theirs / ours if images is not None else ""
-        rows.append([f"D={size} sigma={sigma} rho={rho}", law.truncation.terms, images or "> 1e6", ours, theirs, ratio])
-    header = ["law", "terms", "images of the cube", "ns a point", "cube, ns a point", "cube / mgvm"]
-    table("Wrapped normal on the torus, logpdf at draws from the law, relative error 1e-12", header, rows)
+        rows.append(
+            [f"D={size} sigma={sigma} rho={rho}", dist.truncation.terms, images or "> 1e6", ours, theirs, ratio]
+        )
+    header = ["dist", "terms", "images of the cube", "ns a point", "cube, ns a point", "cube / mgvm"]
+    table("Wrapped normal on the torus, logpdf at draws from the distribution, relative error 1e-12", header, rows)
 
 
 if __name__ == "__main__":

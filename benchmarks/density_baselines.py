@@ -128,7 +128,7 @@ class NeighbourDensity:
     """The last angle given the others: von Mises kernels of concentration κ on its values at the k nearest rows.
 
     Near means a small chord distance of the other angles; k and κ by leave-one-out. A share of 1/(k + 1) of the uniform
-    law keeps lone rows from a density of zero, for which the leave-one-out score would choose wide kernels.
+    distribution keeps lone rows from a density of zero, for which the leave-one-out score would choose wide kernels.
     """
 
     def __init__(self, train, counts=(20, 30, 45, 70, 100, 150, 220, 330), concentrations=None):
@@ -181,8 +181,8 @@ class WrappedNormalMixture:
     """
 
     def __init__(self, train, seed=0, pseudo_counts=(10.0,), largest=300):
-        from mgvm.models._family_wrapped import WrappedFamily
-        from mgvm.models._mixture_fit import Fit
+        from mgvm.mixture.em import Fit
+        from mgvm.mixture.families.wrapped_normal import WrappedFamily
 
         fits = []
         for count in pseudo_counts:
@@ -196,6 +196,6 @@ class WrappedNormalMixture:
 
     def score_samples(self, x):
         """Log density of the observed angles of rows (n, D), NaN where missing."""
-        from mgvm.models import _em, _missing
+        from mgvm.mixture import em, missing
 
-        return _em.log_sum(_missing.log_joint(self.family, self.mixture, np.ascontiguousarray(x)))
+        return em.log_sum(missing.log_joint(self.family, self.mixture, np.ascontiguousarray(x)))

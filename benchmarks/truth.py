@@ -1,4 +1,4 @@
-"""Families of laws and exact values, from the tests."""
+"""Families of distributions and exact values, from the tests."""
 
 from __future__ import annotations
 

@@ -14,10 +14,12 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 import mgvm
 from mgvm import cli
 from mgvm.cli import _density, _options, _pca, _progress, _regress
-from mgvm.jobs import _kernels, _regress_models
-from mgvm.models import _components, _pca_settings
-from mgvm.models.baselines import GvMRegressor
-from mgvm.tables import read_table, times, units
+from mgvm.mixture import estimator
+from mgvm.pca import estimator as _pca_settings
+from mgvm.regression.baselines import GvMRegressor
+from mgvm.tables import columns, read_table, times
+from mgvm.workflows import regression
+from mgvm.workflows import regression as _regress_models
 
 
 @pytest.fixture(autouse=True)
@@ -116,8 +118,8 @@ def test_a_model_file_that_was_changed_or_cut_is_refused(here, capsys):
         message = capsys.readouterr().err
         assert "bad.mgvm" in message
         assert "Traceback" not in message
-    mgvm.save(mgvm.VonMises(0.0, 1.0), "law.mgvm")
-    assert cli.main(["regress", "new.csv", "--load", "law.mgvm"]) == 3
+    mgvm.save(mgvm.VonMises(0.0, 1.0), "model.mgvm")
+    assert cli.main(["regress", "new.csv", "--load", "model.mgvm"]) == 3
     assert "without the names of its columns" in capsys.readouterr().err
 
 
@@ -136,7 +138,7 @@ def test_density_and_pca_end_to_end(here, capsys):
         "s.csv",
     ]
     assert cli.main(["density", *call, "--out", "d.csv", "--save", "d.mgvm"]) == 0
-    assert "one law describes the density of dir" in capsys.readouterr().out.lower()
+    assert "one distribution describes the density of dir" in capsys.readouterr().out.lower()
     assert len(read_table("s.csv")) == 5
     assert cli.main(["density", "wind.csv", "--load", "d.mgvm", "--out", "e.csv"]) == 0
     assert (here / "d.csv").read_bytes() == (here / "e.csv").read_bytes()
@@ -250,10 +252,10 @@ def test_an_error_of_the_program_is_no_traceback_unless_asked_for(here, capsys, 
 
 
 def test_words_of_the_help_are_those_of_the_library():
-    assert _options.UNITS == units.UNITS
+    assert _options.UNITS == columns.UNITS
     assert _regress.TIMES == times.TIMES
-    assert _regress.KERNELS == _kernels.KERNELS
-    assert _density.FAMILIES == _components.FAMILIES
+    assert _regress.KERNELS == regression.KERNELS
+    assert _density.FAMILIES == estimator.FAMILIES
     assert set(_pca.PRIORS) == set(_pca_settings.PRIORS)
     assert set(_pca.METHODS) == set(_pca_settings.METHODS)
 

@@ -11,7 +11,7 @@ from mgvm import GvM, VonMises, plots
 
 
 class Cardioid:
-    """A law that needs no special function: f = (1 + 2 rho cos(x - mu)) / 2 pi."""
+    """A distribution that needs no special function: f = (1 + 2 rho cos(x - mu)) / 2 pi."""
 
     def __init__(self, mu: float, rho: float) -> None:
         self.mu, self.rho = mu, rho
@@ -50,8 +50,8 @@ def test_angles_on_bin_edges_all_fall_into_the_bin_that_starts_there(turns):
 
 
 def test_density_curve_shares_the_scale_of_the_rose():
-    law = Cardioid(mu=0.7, rho=0.4)
-    (curve,) = plots.circular_density(law, polar())
+    dist = Cardioid(mu=0.7, rho=0.4)
+    (curve,) = plots.circular_density(dist, polar())
     angles, radii = curve.get_data()
     enclosed = np.trapezoid(0.5 * np.asarray(radii) ** 2, angles)
     assert enclosed == pytest.approx(1.0, abs=1e-12)
@@ -67,8 +67,8 @@ def test_dial_runs_clockwise_from_midnight_on_top():
 
 
 def test_options_reach_the_artists():
-    (curve,) = plots.circular_density(Cardioid(0, 0.1), polar(), color="black", label="a law")
-    assert (curve.get_color(), curve.get_label()) == ("black", "a law")
+    (curve,) = plots.circular_density(Cardioid(0, 0.1), polar(), color="black", label="a distribution")
+    assert (curve.get_color(), curve.get_label()) == ("black", "a distribution")
     assert plots.rose([1.0], polar(), label="data").get_label() == "data"
 
 
@@ -109,8 +109,8 @@ def test_bad_torus_input_is_named():
     with pytest.raises(TypeError, match="polar"):
         plots.torus_density(Product(), polar())
     with pytest.raises(TypeError, match="logpdf or score_samples"):
-        plots.torus_density("law")
-    with pytest.raises(ValueError, match="single law of two angles"):
+        plots.torus_density("dist")
+    with pytest.raises(ValueError, match="single distribution of two angles"):
         plots.torus_density(Cardioid3())
     with pytest.raises(ValueError, match=r"shape \(N, 2\)"):
         plots.torus_scatter(np.zeros((4, 3)))
@@ -119,7 +119,7 @@ def test_bad_torus_input_is_named():
 
 
 class Cardioid3:
-    """A batch of three laws."""
+    """A batch of three distributions."""
 
     def logpdf(self, x):
         return np.zeros((len(x), 3))
@@ -135,7 +135,7 @@ def test_bad_input_is_named():
         plots.rose([], polar())
     with pytest.raises(ValueError, match="must divide 24"):
         plots.dial(polar(), hours=5)
-    with pytest.raises(ValueError, match="single law"):
+    with pytest.raises(ValueError, match="single distribution"):
         plots.circular_density(Cardioid(np.zeros((3, 1)), 0.1), polar())
 
 
@@ -166,13 +166,13 @@ def bearings(lines, compass):
 
 @pytest.mark.parametrize("compass", [False, True])
 def test_arcs_end_where_the_sets_end(compass):
-    law = VonMises([0.3, 3.0, -1.0], [0.5, 4.0, 200.0])
+    dist = VonMises([0.3, 3.0, -1.0], [0.5, 4.0, 200.0])
     ax = flat()
-    wide, narrow = plots.arcs(law, [1.0, 2.0, 3.0], [50.0, 51.0, 52.0], ax, radius=7.0, compass=compass)
+    wide, narrow = plots.arcs(dist, [1.0, 2.0, 3.0], [50.0, 51.0, 52.0], ax, radius=7.0, compass=compass)
     for drawn, mass in ((wide, 0.9), (narrow, 0.5)):
         lines = [path.vertices for path in drawn.get_paths()]
         assert all(np.allclose(np.hypot(*line.T), 7.0) for line in lines)
-        turn = bearings(lines, compass) - law.interval(mass)[:, 0]
+        turn = bearings(lines, compass) - dist.interval(mass)[:, 0]
         np.testing.assert_allclose(np.exp(1j * turn), 1.0, atol=1e-12)
         np.testing.assert_array_equal(drawn.get_offsets(), [[1, 50], [2, 51], [3, 52]])
     assert wide.get_linewidth()[0] < narrow.get_linewidth()[0]
@@ -187,15 +187,15 @@ def test_arcs_stay_round_and_as_large_whatever_the_axes():
         np.testing.assert_allclose(np.hypot(*pixels.T), 10.0 * dpi / 72.0)
 
 
-def test_arcs_of_two_modes_belong_to_their_law():
-    law = GvM([[0.5, 0.0], [0.0, 5.0]])
-    (drawn,) = plots.arcs(law, [0.0, 1.0], [0.0, 0.0], flat(), masses=[0.5])
+def test_arcs_of_two_modes_belong_to_their_distribution():
+    dist = GvM([[0.5, 0.0], [0.0, 5.0]])
+    (drawn,) = plots.arcs(dist, [0.0, 1.0], [0.0, 0.0], flat(), masses=[0.5])
     np.testing.assert_array_equal(drawn.get_offsets()[:, 0], [0, 1, 1])
 
 
 def test_needles_tell_inside_from_outside_also_across_the_cut():
-    law = VonMises([3.1, 3.1, 0.0], [20.0, 20.0, 20.0])
-    *_, needles = plots.arcs(law, [0, 1, 2], [0, 0, 0], flat(), observed=[-3.1, 0.0, 0.1 - 4 * np.pi])
+    dist = VonMises([3.1, 3.1, 0.0], [20.0, 20.0, 20.0])
+    *_, needles = plots.arcs(dist, [0, 1, 2], [0, 0, 0], flat(), observed=[-3.1, 0.0, 0.1 - 4 * np.pi])
     blue, orange = needles.get_colors()[[0, 1]]
     np.testing.assert_array_equal(needles.get_colors(), [blue, orange, blue])
     assert not np.array_equal(blue, orange)
@@ -212,41 +212,43 @@ def test_arcs_move_the_limits_to_the_places():
 
 
 def test_arcs_refuse_what_does_not_fit():
-    law = VonMises([0.0, 1.0], [2.0, 2.0])
-    with pytest.raises(ValueError, match="x and y must have a value for each of the 2 laws, got 3 and 2"):
-        plots.arcs(law, [1, 2, 3], [1, 2], flat())
-    with pytest.raises(ValueError, match="observed must have an angle for each of the 2 laws, got 1"):
-        plots.arcs(law, [1, 2], [1, 2], flat(), observed=[1.0])
-    with pytest.raises(TypeError, match="law must be a law on the circle, as from predict_dist, got Cardioid"):
+    dist = VonMises([0.0, 1.0], [2.0, 2.0])
+    with pytest.raises(ValueError, match="x and y must have a value for each of the 2 distributions, got 3 and 2"):
+        plots.arcs(dist, [1, 2, 3], [1, 2], flat())
+    with pytest.raises(ValueError, match="observed must have an angle for each of the 2 distributions, got 1"):
+        plots.arcs(dist, [1, 2], [1, 2], flat(), observed=[1.0])
+    with pytest.raises(
+        TypeError, match="distribution must be a distribution on the circle, as from predict_dist, got Cardioid"
+    ):
         plots.arcs(Cardioid(0.0, 0.4), [1], [2], flat())
     with pytest.raises(TypeError, match="plain axes"):
-        plots.arcs(law, [1, 2], [1, 2], polar())
+        plots.arcs(dist, [1, 2], [1, 2], polar())
     with pytest.raises(ValueError, match="masses must lie strictly between 0 and 1"):
-        plots.arcs(law, [1, 2], [1, 2], flat(), masses=[1.0])
+        plots.arcs(dist, [1, 2], [1, 2], flat(), masses=[1.0])
 
 
 @pytest.mark.parametrize("turns", [1, 2, 3])
 def test_predicted_densities_are_drawn_turn_by_turn(turns):
     x = np.array([0.0, 1.0, 3.0])
-    law = VonMises([0.0, 1.0, 3.0], [1.0, 2.0, 9.0])
+    dist = VonMises([0.0, 1.0, 3.0], [1.0, 2.0, 9.0])
     ax = flat()
-    shades = plots.predictive_density(law, x, ax, turns=turns, unit="radians", points=40)
+    shades = plots.predictive_density(dist, x, ax, turns=turns, unit="radians", points=40)
     corners = shades.get_coordinates()
     angles = 0.5 * (corners[1:, 0, 1] + corners[:-1, 0, 1])
     assert angles[0] == pytest.approx(-np.pi * turns)
     assert angles[-1] == pytest.approx(np.pi * turns)
-    expected = law[:, None].pdf(angles).T
+    expected = dist[:, None].pdf(angles).T
     np.testing.assert_allclose(np.asarray(shades.get_array()).reshape(expected.shape), expected, rtol=1e-9)
     assert [label.get_text() for label in ax.get_yticklabels()][turns] == "0"
     assert ax.get_yticklabels()[0].get_text() == {1: "−π", 2: "−2π", 3: "−3π"}[turns]
-    assert plots.predictive_density(law, x, turns=turns).axes.get_yticklabels()[-1].get_text() == f"{180 * turns}°"
+    assert plots.predictive_density(dist, x, turns=turns).axes.get_yticklabels()[-1].get_text() == f"{180 * turns}°"
 
 
 def test_predicted_densities_refuse_what_does_not_fit():
-    law = VonMises([0.0, 1.0], [2.0, 2.0])
+    dist = VonMises([0.0, 1.0], [2.0, 2.0])
     with pytest.raises(ValueError, match="increasing"):
-        plots.predictive_density(law, [1.0, 0.0], flat())
-    with pytest.raises(ValueError, match="batch of 3 laws"):
-        plots.predictive_density(law, [1.0, 2.0, 3.0], flat())
+        plots.predictive_density(dist, [1.0, 0.0], flat())
+    with pytest.raises(ValueError, match="batch of 3 distributions"):
+        plots.predictive_density(dist, [1.0, 2.0, 3.0], flat())
     with pytest.raises(ValueError, match="unit must be one of"):
-        plots.predictive_density(law, [1.0, 2.0], flat(), unit="grads")
+        plots.predictive_density(dist, [1.0, 2.0], flat(), unit="grads")

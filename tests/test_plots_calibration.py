@@ -1,4 +1,4 @@
-"""Calibration: the line and the bars are those counted by hand, and the band is the binomial law's."""
+"""Calibration: the line and the bars are those counted by hand, and the band is the binomial distribution's."""
 
 import numpy as np
 import pytest
@@ -25,19 +25,19 @@ def of_two_sharp_modes(rng):
     return GvM(np.stack([np.full(30, 0.1), 10.0 ** np.linspace(0, 6, 30)], axis=1).astype(complex))
 
 
-@pytest.mark.parametrize("laws", [of_all_widths, of_several_modes, of_two_sharp_modes])
-def test_the_line_is_the_coverage(laws):
+@pytest.mark.parametrize("dists", [of_all_widths, of_several_modes, of_two_sharp_modes])
+def test_the_line_is_the_coverage(dists):
     rng = np.random.default_rng(0)
-    law = laws(rng)
-    # Not quite what the laws say, so that the line is off the diagonal.
-    seen = law.mean_direction() + 0.7 * (law.sample(rng=rng) - law.mean_direction())
-    (line,) = plots.calibration(law, seen, flat(), masses=MASSES)
+    dist = dists(rng)
+    # Not quite what the distributions say, so that the line is off the diagonal.
+    seen = dist.mean_direction() + 0.7 * (dist.sample(rng=rng) - dist.mean_direction())
+    (line,) = plots.calibration(dist, seen, flat(), masses=MASSES)
     # One observation at the very edge of a set may fall on the other side of it.
-    expected = scores.coverage(law, seen, MASSES)
+    expected = scores.coverage(dist, seen, MASSES)
     np.testing.assert_allclose(line.get_ydata(), expected, atol=1.5 / seen.size)
 
 
-def test_one_law_for_all_and_masses_in_any_order():
+def test_one_distribution_for_all_and_masses_in_any_order():
     seen = np.random.default_rng(1).vonmises(1.0, 2.0, (20, 10))
     (line,) = plots.calibration(VonMises(1.0, 2.0), seen, flat(), masses=MASSES[::-1])
     np.testing.assert_allclose(line.get_xdata(), MASSES)
@@ -46,14 +46,14 @@ def test_one_law_for_all_and_masses_in_any_order():
 
 
 def test_the_band_holds_honest_lines_as_often_as_it_says():
-    ax, law = flat(), VonMises(0.0, 1.5)
+    ax, dist = flat(), VonMises(0.0, 1.5)
     plots.reliability([0.5], [0.5], 60, ax, band=0.8)
     path = ax.collections[0].get_paths()[0].vertices
     low, high = (edge(path[np.isclose(path[:, 0], 0.5), 1]) for edge in (np.min, np.max))
-    draws = law.sample((2000, 60), rng=2)
-    shares = (np.abs(draws) <= law.interval(0.5)[0, 1]).mean(axis=1)
+    draws = dist.sample((2000, 60), rng=2)
+    shares = (np.abs(draws) <= dist.interval(0.5)[0, 1]).mean(axis=1)
     inside = np.mean((low <= shares) & (shares <= high))
-    # The binomial law has steps: the band holds what it says, and no smaller one would.
+    # The binomial distribution has steps: the band holds what it says, and no smaller one would.
     assert inside >= 0.8
     assert np.mean((low < shares) & (shares < high)) < 0.8
 
@@ -74,19 +74,23 @@ def test_bars_are_the_density_of_the_transform():
 
 
 def test_bad_input_is_named():
-    law = VonMises([0.0, 1.0], [2.0, 2.0])
-    with pytest.raises(ValueError, match=r"an angle for each of the laws, whose shape is \(2,\), got shape \(3,\)"):
-        plots.calibration(law, [0.0, 1.0, 2.0], flat())
-    with pytest.raises(TypeError, match="law must be a law on the circle, as from predict_dist, got str"):
-        plots.calibration("law", [0.0], flat())
+    dist = VonMises([0.0, 1.0], [2.0, 2.0])
+    with pytest.raises(
+        ValueError, match=r"an angle for each of the distributions, whose shape is \(2,\), got shape \(3,\)"
+    ):
+        plots.calibration(dist, [0.0, 1.0, 2.0], flat())
+    with pytest.raises(
+        TypeError, match="distribution must be a distribution on the circle, as from predict_dist, got str"
+    ):
+        plots.calibration("dist", [0.0], flat())
     with pytest.raises(ValueError, match="y must be finite radians, got nan at index 1"):
-        plots.calibration(law, [0.0, np.nan], flat())
+        plots.calibration(dist, [0.0, np.nan], flat())
     with pytest.raises(ValueError, match="y is empty"):
         plots.calibration(VonMises(0.0, 1.0), [], flat())
     with pytest.raises(ValueError, match="masses must lie strictly between 0 and 1"):
-        plots.calibration(law, [0.0, 1.0], flat(), masses=[50])
+        plots.calibration(dist, [0.0, 1.0], flat(), masses=[50])
     with pytest.raises(TypeError, match="plain axes, got polar"):
-        plots.calibration(law, [0.0, 1.0], Figure().add_subplot(projection="polar"))
+        plots.calibration(dist, [0.0, 1.0], Figure().add_subplot(projection="polar"))
     with pytest.raises(TypeError, match="plain axes, got Axes3D"):
         plots.pit_histogram([0.5], Figure().add_subplot(projection="3d"))
     with pytest.raises(ValueError, match="as many values, at least one, got 2 and 1"):

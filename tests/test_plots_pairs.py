@@ -5,10 +5,9 @@ import pytest
 from matplotlib.figure import Figure
 
 from mgvm import MGvM, MultivariateWrappedNormal, VonMises, angles, plots
-from mgvm.models import TorusMixture
-from mgvm.plots._pairs import _GRID
-from mgvm.plots._scales import SCALES, scale_of
-from mgvm.plots._smooth import smooth_density
+from mgvm.mixture import TorusMixture
+from mgvm.plots._axes import SCALES, scale_of
+from mgvm.plots._pairs import _GRID, smooth_density
 
 COV = 0.4 * np.array([[1.0, 0.7, -0.3], [0.7, 1.2, 0.0], [-0.3, 0.0, 0.6]])
 
@@ -55,33 +54,33 @@ def test_a_peak_is_drawn_where_it_is_in_every_unit(unit):
 
 
 def test_what_was_seen_is_drawn_in_every_turn():
-    law = VonMises([0.0, 1.0], [2.0, 2.0])
+    dist = VonMises([0.0, 1.0], [2.0, 2.0])
     ax = Figure().add_subplot()
-    plots.predictive_density(law, [0.0, 1.0], ax, observed=([0.2, 0.4], [1.0, -2.0]), unit="radians", turns=2)
+    plots.predictive_density(dist, [0.0, 1.0], ax, observed=([0.2, 0.4], [1.0, -2.0]), unit="radians", turns=2)
     heights = np.concatenate([points.get_offsets()[:, 1] for points in ax.collections[1:]])
     inside = np.sort(heights[np.abs(heights) <= 2 * np.pi])
     np.testing.assert_allclose(inside, np.sort([1.0, 1.0 - 2 * np.pi, -2.0, -2.0 + 2 * np.pi]))
     with pytest.raises(TypeError, match="observed must be a pair"):
-        plots.predictive_density(law, [0.0, 1.0], ax, observed=[1.0, 2.0, 3.0])
+        plots.predictive_density(dist, [0.0, 1.0], ax, observed=[1.0, 2.0, 3.0])
     with pytest.raises(ValueError, match="as many inputs as angles, got 1 and 2"):
-        plots.predictive_density(law, [0.0, 1.0], ax, observed=([1.0], [1.0, 2.0]))
+        plots.predictive_density(dist, [0.0, 1.0], ax, observed=([1.0], [1.0, 2.0]))
 
 
 def test_smoothed_draws_come_near_their_density():
-    law = MultivariateWrappedNormal([3.0, 0.5], COV[:2, :2])
+    dist = MultivariateWrappedNormal([3.0, 0.5], COV[:2, :2])
     grid = -np.pi + 2 * np.pi / 60 * np.arange(60)
     pairs = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
-    expected = np.exp(law.logpdf(pairs)).reshape(60, 60)
-    found = smooth_density(law.sample(20_000, rng=0), 60)
+    expected = np.exp(dist.logpdf(pairs)).reshape(60, 60)
+    found = smooth_density(dist.sample(20_000, rng=0), 60)
     assert found.mean() * (2 * np.pi) ** 2 == pytest.approx(1.0)
     cell = (2 * np.pi / 60) ** 2
     variation = 0.5 * cell * np.abs(found - expected).sum()
     assert variation < 0.04
     # A kernel of any other width is further away.
-    rough, blurred = (smooth_density(law.sample(20_000, rng=0), 60, width) for width in (0.04, 0.5))
+    rough, blurred = (smooth_density(dist.sample(20_000, rng=0), 60, width) for width in (0.04, 0.5))
     for other in (rough, blurred):
         assert 0.5 * cell * np.abs(other - expected).sum() > 1.3 * variation
-    # Few draws of a flat law are smoothed to something flat, not to a spike each.
+    # Few draws of a flat distribution are smoothed to something flat, not to a spike each.
     flat = smooth_density(np.random.default_rng(0).uniform(-np.pi, np.pi, (100, 1)), 60)
     assert flat.max() < 2 / (2 * np.pi)
 
@@ -93,14 +92,14 @@ def margin(ax):
 
 
 @pytest.mark.parametrize("unit", ["degrees", "compass"])
-def test_margins_have_area_one_and_are_those_of_the_law(rows, unit):
-    law = MultivariateWrappedNormal([3.0, 0.5, -1.0], COV)
-    panels = plots.torus_pairs(rows, law, fig=Figure(), unit=unit, bins=20)
+def test_margins_have_area_one_and_are_those_of_the_distribution(rows, unit):
+    dist = MultivariateWrappedNormal([3.0, 0.5, -1.0], COV)
+    panels = plots.torus_pairs(rows, dist, fig=Figure(), unit=unit, bins=20)
     axis = scale_of(unit).angle(panels[0, 0].lines[0].get_xdata())
     for k in range(3):
         heights, curve = margin(panels[k, k])
         assert heights.sum() * 2 * np.pi / 20 == pytest.approx(1.0)
-        np.testing.assert_allclose(curve, law.marginal(k).pdf(axis), atol=1e-9)
+        np.testing.assert_allclose(curve, dist.marginal(k).pdf(axis), atol=1e-9)
 
 
 def test_panels_show_the_pair_that_their_edges_name(rows):
@@ -123,13 +122,13 @@ def test_the_density_is_the_same_on_opposite_edges(rows):
     np.testing.assert_allclose([left.min(), left.max()], [right.min(), right.max()], atol=1e-6)
 
 
-def test_two_angles_of_a_law_are_drawn_without_smoothing():
-    law = MGvM([2.0, 1.0], P=[[0.0, 1.5], [1.5, 0.0]])
-    panels = plots.torus_pairs(law=law, fig=Figure())
+def test_two_angles_of_a_distribution_are_drawn_without_smoothing():
+    dist = MGvM([2.0, 1.0], P=[[0.0, 1.5], [1.5, 0.0]])
+    panels = plots.torus_pairs(dist=dist, fig=Figure())
     _, curve = margin(panels[0, 0])
     grid = -np.pi + 2 * np.pi / _GRID * np.arange(_GRID)
     pairs = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
-    expected = np.exp(law.logpdf(pairs)).reshape(_GRID, _GRID).sum(axis=1) * 2 * np.pi / _GRID
+    expected = np.exp(dist.logpdf(pairs)).reshape(_GRID, _GRID).sum(axis=1) * 2 * np.pi / _GRID
     np.testing.assert_allclose(curve[:-1], expected, rtol=1e-9)
 
 
@@ -144,16 +143,16 @@ def test_mixtures_and_missing_angles(rows):
 
 
 def test_bad_input_is_named(rows):
-    with pytest.raises(ValueError, match="nothing to draw: give angles, a law or both"):
+    with pytest.raises(ValueError, match="nothing to draw: give angles, a distribution or both"):
         plots.torus_pairs()
     with pytest.raises(ValueError, match=r"shape \(n, D\) with D >= 2, got \(5,\)"):
         plots.torus_pairs(np.zeros(5))
-    with pytest.raises(ValueError, match="angles have 3 columns and the law 2 angles"):
+    with pytest.raises(ValueError, match="angles have 3 columns and the distribution 2 angles"):
         plots.torus_pairs(rows, MGvM([0.0, 0.0]))
     with pytest.raises(ValueError, match="names must have one for each of the 3 angles, got 2"):
         plots.torus_pairs(rows, names=["a", "b"])
-    with pytest.raises(TypeError, match="law on the torus with a method sample, got str"):
-        plots.torus_pairs(rows, "law")
+    with pytest.raises(TypeError, match="distribution on the torus with a method sample, got str"):
+        plots.torus_pairs(rows, "dist")
     with pytest.raises(ValueError, match=r"no row of angles has all of the columns \[0, 1\]"):
         plots.torus_pairs(np.column_stack([rows[:, 0], np.full(400, np.nan)]), fig=Figure())
     with pytest.raises(ValueError, match="unit must be one of 'degrees', 'radians', 'hours', 'compass', got 'turns'"):

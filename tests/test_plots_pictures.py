@@ -15,7 +15,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mgvm import MGvM, MultivariateWrappedNormal, VonMises, angles, plots
-from mgvm.models import KinematicTree
+from mgvm.pca import KinematicTree
 
 GOLDEN = Path(__file__).parent / "golden"
 # Anti-aliasing differs a little between versions of matplotlib; a bar or a curve out of place by ten times as much.
@@ -30,7 +30,7 @@ def picture(make):
 
 
 class Cardioid:
-    """A law that needs no special function: f = (1 + 2 rho cos(x - mu)) / 2 pi."""
+    """A distribution that needs no special function: f = (1 + 2 rho cos(x - mu)) / 2 pi."""
 
     def __init__(self, mu, rho):
         self.mu, self.rho = mu, rho
@@ -65,11 +65,11 @@ def arm():
 
 @picture
 def rose(figure):
-    law = Cardioid(mu=2.0, rho=0.45)
+    dist = Cardioid(mu=2.0, rho=0.45)
     middles = (np.arange(48) + 0.5) * (2 * np.pi / 48)
     ax = plots.dial(whole(figure, projection="polar"))
-    plots.rose(middles, ax, weights=np.round(1000 * law.pdf(middles)), bins=24)
-    plots.circular_density(law, ax)
+    plots.rose(middles, ax, weights=np.round(1000 * dist.pdf(middles)), bins=24)
+    plots.circular_density(dist, ax)
     ax.set_yticks([])
 
 
@@ -88,9 +88,9 @@ def colour_ring(figure):
 
 @picture
 def torus(figure):
-    law = MGvM([2.0, 1.0], [0.5, -1.0], P=[[0.0, 1.5], [1.5, 0.0]])
+    dist = MGvM([2.0, 1.0], [0.5, -1.0], P=[[0.0, 1.5], [1.5, 0.0]])
     ax = whole(figure)
-    plots.torus_density(law, ax, points=80)
+    plots.torus_density(dist, ax, points=80)
     plots.torus_scatter(np.stack([WAVE + 1.0, np.sin(WAVE) + 2.5], axis=1), ax, s=6)
 
 
@@ -105,15 +105,15 @@ def torus_pairs(figure):
 @picture
 def predictive_density(figure):
     x = np.linspace(0.0, 2.0, 50)
-    law = VonMises(3.0 * x - 2.0, 1.0 + 4.0 * x)
-    plots.predictive_density(law, x, whole(figure), points=60, observed=(x[::4], 3.0 * x[::4] - 1.7), vmax=1.2)
+    dist = VonMises(3.0 * x - 2.0, 1.0 + 4.0 * x)
+    plots.predictive_density(dist, x, whole(figure), points=60, observed=(x[::4], 3.0 * x[::4] - 1.7), vmax=1.2)
 
 
 @picture
 def arcs(figure):
-    law = VonMises([0.3, 2.0, -2.0], [0.6, 4.0, 30.0])
+    dist = VonMises([0.3, 2.0, -2.0], [0.6, 4.0, 30.0])
     ax = whole(figure)
-    plots.arcs(law, [1.0, 2.0, 3.0], [3.0, 1.0, 2.0], ax, observed=[0.5, -1.0, -2.1], compass=True, radius=18)
+    plots.arcs(dist, [1.0, 2.0, 3.0], [3.0, 1.0, 2.0], ax, observed=[0.5, -1.0, -2.1], compass=True, radius=18)
     ax.set_xlim(0.5, 3.5)
     ax.set_ylim(0.5, 3.5)
 
@@ -124,16 +124,16 @@ def roses_on_map(figure):
     ax.set_xlim(0, 10)
     ax.set_ylim(0, 100)
     seen = [0.5 * WAVE, 0.3 * WAVE + 2.0, 0.5 * np.sin(WAVE) - 1.0]
-    law = VonMises([0.0, 2.0, -1.0], [1.5, 4.0, 8.0])
+    dist = VonMises([0.0, 2.0, -1.0], [1.5, 4.0, 8.0])
     at = [[2, 75], [7.5, 75], [5, 25]]
-    plots.roses_on_map(seen, [4, 6, 9], [50, 60, 20], ax, law=law, at=at, size=46, dress=plots.dial)
+    plots.roses_on_map(seen, [4, 6, 9], [50, 60, 20], ax, dist=dist, at=at, size=46, dress=plots.dial)
 
 
 @picture
 def doughnut(figure):
     ax = figure.add_axes((0.0, 0.0, 1.0, 1.0), projection="3d")
-    law = MGvM([2.0, 1.0], [1.5, 0.0], P=[[0.0, 1.5], [1.5, 0.0]])
-    plots.doughnut(law, ax, angles=np.stack([WAVE - 1.5, 2.0 * WAVE], axis=1), points=48, s=8)
+    dist = MGvM([2.0, 1.0], [1.5, 0.0], P=[[0.0, 1.5], [1.5, 0.0]])
+    plots.doughnut(dist, ax, angles=np.stack([WAVE - 1.5, 2.0 * WAVE], axis=1), points=48, s=8)
 
 
 @picture
@@ -223,11 +223,11 @@ def one_turn_less(figure):
 
 
 def north_for_east(figure):
-    law = VonMises([0.3, 2.0, -2.0], [0.6, 4.0, 30.0])
+    dist = VonMises([0.3, 2.0, -2.0], [0.6, 4.0, 30.0])
     arcs(figure)
     for drawn in list(figure.axes[0].collections):
         drawn.remove()
-    plots.arcs(law, [1.0, 2.0, 3.0], [3.0, 1.0, 2.0], figure.axes[0], observed=[0.5, -1.0, -2.1], radius=18)
+    plots.arcs(dist, [1.0, 2.0, 3.0], [3.0, 1.0, 2.0], figure.axes[0], observed=[0.5, -1.0, -2.1], radius=18)
 
 
 @pytest.mark.parametrize(

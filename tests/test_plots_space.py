@@ -6,7 +6,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.figure import Figure
 
 from mgvm import CircularPCA, MGvM, VonMises, angles, plots
-from mgvm.models import KinematicTree
+from mgvm.pca import KinematicTree
 
 
 def flat(**options):
@@ -111,11 +111,11 @@ def test_roses_share_one_scale_and_hold_their_areas():
 
 def test_roses_away_from_their_places_have_a_line_to_them():
     ax = flat()
-    law = VonMises([0.5, 2.1], [3.0, 9.0])
-    roses = plots.roses_on_map(SEEN, [0, 1], [0, 1], ax, law=law, at=[[3, 3], [4, 4]], dress=plots.dial)
+    dist = VonMises([0.5, 2.1], [3.0, 9.0])
+    roses = plots.roses_on_map(SEEN, [0, 1], [0, 1], ax, dist=dist, at=[[3, 3], [4, 4]], dress=plots.dial)
     np.testing.assert_array_equal(ax.lines[1].get_xydata(), [[1, 1], [4, 4]])
     curve = roses[1].lines[0]
-    np.testing.assert_allclose(curve.get_ydata() ** 2 / 2, law[1].pdf(curve.get_xdata()))
+    np.testing.assert_allclose(curve.get_ydata() ** 2 / 2, dist[1].pdf(curve.get_xdata()))
     assert roses[0].get_theta_direction() == -1
 
 
@@ -128,8 +128,10 @@ def test_bad_maps_are_named():
         plots.roses_on_map([SEEN[0], []], [0, 1], [0, 1], flat())
     with pytest.raises(ValueError, match=r"at must have shape \(2, 2\), a point for each rose, got \(2,\)"):
         plots.roses_on_map(SEEN, [0, 1], [0, 1], flat(), at=[1, 2])
-    with pytest.raises(ValueError, match=r"law must be a batch of 2 laws, one for each place, its shape is \(\)"):
-        plots.roses_on_map(SEEN, [0, 1], [0, 1], flat(), law=VonMises(0.0, 1.0))
+    with pytest.raises(
+        ValueError, match=r"distribution must be a batch of 2 distributions, one for each place, its shape is \(\)"
+    ):
+        plots.roses_on_map(SEEN, [0, 1], [0, 1], flat(), dist=VonMises(0.0, 1.0))
     with pytest.raises(TypeError, match="plain axes"):
         plots.roses_on_map(SEEN, [0, 1], [0, 1], polar())
 
@@ -201,8 +203,8 @@ def test_points_lie_on_the_doughnut():
 
 
 def test_the_doughnut_is_darkest_where_the_density_is_highest():
-    law = MGvM(3.0 * np.exp(1j * np.array([1.0, 0.5])))
-    shades, _, rows = plots.doughnut(law, solid(), rows=[[1.0, 2.0, 3.0]], points=40)
+    dist = MGvM(3.0 * np.exp(1j * np.array([1.0, 0.5])))
+    shades, _, rows = plots.doughnut(dist, solid(), rows=[[1.0, 2.0, 3.0]], points=40)
     darkness = 3.0 - shades._facecolor3d[:, :3].sum(axis=1).reshape(40, 40)
     first, second = np.unravel_index(np.argmax(darkness), (40, 40))
     middles = -np.pi + 2 * np.pi / 40 * (np.arange(40) + 0.5)

@@ -8,9 +8,9 @@ from matplotlib.figure import Figure
 
 from mgvm import MGvM, plots
 from mgvm.inference import exact_grid, gibbs, mean_field
-from mgvm.models import TorusMixture
+from mgvm.mixture import TorusMixture
 
-LAW = MGvM([2.0, 1.0], P=[[0.0, 1.5], [1.5, 0.0]])
+DIST = MGvM([2.0, 1.0], P=[[0.0, 1.5], [1.5, 0.0]])
 
 
 def flat():
@@ -28,12 +28,12 @@ def test_all_that_has_a_history_can_be_drawn():
         (line,) = plots.free_energy(result, flat(), label="a run")
         np.testing.assert_array_equal(line.get_xydata(), np.stack([[1, 2, 3], history], axis=1))
         assert line.get_label() == "a run"
-    result = mean_field(LAW)
+    result = mean_field(DIST)
     (line,) = plots.free_energy(result, flat())
     np.testing.assert_array_equal(line.get_ydata(), result.trace)
 
 
-def test_a_batch_has_a_line_for_each_law():
+def test_a_batch_has_a_line_for_each_distribution():
     lines = plots.free_energy(np.array([[0.0, 1.0], [0.5, 1.5]]), flat(), label="two")
     assert [line.get_label() == "two" for line in lines] == [True, False]
     np.testing.assert_array_equal(lines[1].get_ydata(), [1.0, 1.5])
@@ -47,7 +47,7 @@ def test_what_falls_is_ringed_and_rounding_is_not():
 
 
 def test_chains_have_a_colour_each():
-    result = gibbs(LAW, 50, n_chains=3, rng=0)
+    result = gibbs(DIST, 50, n_chains=3, rng=0)
     lines = plots.trace(result, flat())
     np.testing.assert_array_equal([line.get_ydata() for line in lines], result.trace)
     assert len({line.get_color() for line in lines}) == 3
@@ -65,7 +65,7 @@ def test_bad_input_is_named():
     with pytest.raises(TypeError, match="a Gibbs sampler has no free energy; draw its chains with mgvm.plots.trace"):
         plots.free_energy(SimpleNamespace(samples=np.zeros((2, 5, 1)), trace=np.zeros((2, 5))))
     with pytest.raises(ValueError, match="the history is empty: the engine does not iterate, or has not run"):
-        plots.free_energy(exact_grid(LAW))
+        plots.free_energy(exact_grid(DIST))
     with pytest.raises(TypeError, match="got TorusMixture; fit an estimator first"):
         plots.free_energy(TorusMixture(2))
     with pytest.raises(ValueError, match="must be finite, got nan"):

@@ -1,4 +1,4 @@
-"""mgvm.scores against all pairs, mpmath, Fourier series, and the laws that proper scores obey."""
+"""mgvm.scores against all pairs, mpmath, Fourier series, and the distributions that proper scores obey."""
 
 import time
 
@@ -20,27 +20,27 @@ VonMises = naive.VonMisesMixture
 THREE_PEAKS = VonMises([0.0, 1.0, -2.5], [1e4, 3.0, 300.0], [0.5, 0.3, 0.2])
 
 
-def test_the_fake_law_is_a_law():
-    law, x = VonMises(1.0, 3.0), np.linspace(-3, 3, 9)
-    assert_allclose(law.logpdf(x), scipy.stats.vonmises(3.0, 1.0).logpdf(x), rtol=1e-12)
-    assert_allclose(law.cdf(x), scipy.stats.vonmises(3.0, 1.0).cdf(x) - law_mass_below(law), atol=1e-7)
-    assert_allclose(law.cdf(x + 2 * np.pi), law.cdf(x) + 1, rtol=1e-12)
-    assert abs(law.cdf(-np.pi)) < 1e-15
+def test_the_fake_distribution_is_a_distribution():
+    dist, x = VonMises(1.0, 3.0), np.linspace(-3, 3, 9)
+    assert_allclose(dist.logpdf(x), scipy.stats.vonmises(3.0, 1.0).logpdf(x), rtol=1e-12)
+    assert_allclose(dist.cdf(x), scipy.stats.vonmises(3.0, 1.0).cdf(x) - distribution_mass_below(dist), atol=1e-7)
+    assert_allclose(dist.cdf(x + 2 * np.pi), dist.cdf(x) + 1, rtol=1e-12)
+    assert abs(dist.cdf(-np.pi)) < 1e-15
 
 
-def law_mass_below(law):
+def distribution_mass_below(dist):
     """SciPy measures from mu - π, we from -π."""
-    return scipy.stats.vonmises(law.kappa[0], law.mu[0]).cdf(-np.pi)
+    return scipy.stats.vonmises(dist.kappa[0], dist.mu[0]).cdf(-np.pi)
 
 
-class TestAngularFromLaw:
+class TestAngularFromDistribution:
     @pytest.mark.parametrize("kappa", KAPPAS)
     @pytest.mark.parametrize("mu", [0.0, 3.1, -np.pi / 2])
     def test_all_concentrations_against_the_fourier_series(self, kappa, mu):
-        law, scale = VonMises(mu, kappa), 1 / np.sqrt(kappa)
+        dist, scale = VonMises(mu, kappa), 1 / np.sqrt(kappa)
         y = mu + np.array([0.0, 0.3 * scale, 2 * scale, -5 * scale, 0.5, np.pi / 2, 2.0, np.pi])
-        expected = [naive.crps_from_moments(law.moments, v) for v in y]
-        assert_allclose(scores.crps(law, y), expected, rtol=0, atol=2e-13)
+        expected = [naive.crps_from_moments(dist.moments, v) for v in y]
+        assert_allclose(scores.crps(dist, y), expected, rtol=0, atol=2e-13)
 
     @pytest.mark.parametrize(("kappa", "y"), [(0.5, 0.3), (2.0, -3.0), (20.0, 1.0)])
     def test_the_definition_by_mpmath(self, kappa, y):
@@ -51,22 +51,22 @@ class TestAngularFromLaw:
         expected = [naive.crps_from_moments(THREE_PEAKS.moments, v) for v in y]
         assert_allclose(scores.crps(THREE_PEAKS, y), expected, rtol=0, atol=1e-12)
 
-    def test_a_narrow_law_whose_nodes_are_a_uniform_grid(self):
-        law = VonMises(0.7, 1e4)
+    def test_a_narrow_distribution_whose_nodes_are_a_uniform_grid(self):
+        dist = VonMises(0.7, 1e4)
         nodes = -np.pi + 2 * np.pi * np.arange(4096) / 4096
-        mass = np.exp(law.logpdf(nodes))
-        law._quadrature = lambda: (nodes, mass / mass.sum())
+        mass = np.exp(dist.logpdf(nodes))
+        dist._quadrature = lambda: (nodes, mass / mass.sum())
         y = np.array([0.7, 0.71, 0.75, -2.0])
-        expected = [naive.crps_from_moments(law.moments, v) for v in y]
-        assert_allclose(scores.crps(law, y), expected, rtol=0, atol=1e-10)
+        expected = [naive.crps_from_moments(dist.moments, v) for v in y]
+        assert_allclose(scores.crps(dist, y), expected, rtol=0, atol=1e-10)
 
     def test_agrees_with_its_own_draws(self):
         draws = VonMises([0.5, 2.0], [4.0, 9.0], [0.4, 0.6]).sample(200_000, np.random.default_rng(2))
-        law = VonMises([0.5, 2.0], [4.0, 9.0], [0.4, 0.6])
+        dist = VonMises([0.5, 2.0], [4.0, 9.0], [0.4, 0.6])
         y = np.array([-3.0, 0.4, 1.5])
         # d(θ, y) - E d(θ, Θ) has a standard deviation below 0.81: five standard errors of 200,000 draws.
-        assert_allclose(scores.crps(draws, y), scores.crps(law, y), rtol=0, atol=9e-3)
-        assert_allclose(scores.crps(draws, y, kind="cosine"), scores.crps(law, y, kind="cosine"), rtol=0, atol=9e-3)
+        assert_allclose(scores.crps(draws, y), scores.crps(dist, y), rtol=0, atol=9e-3)
+        assert_allclose(scores.crps(draws, y, kind="cosine"), scores.crps(dist, y, kind="cosine"), rtol=0, atol=9e-3)
 
     def test_a_point_forecast_becomes_the_absolute_error(self):
         # Less half the mean distance σ/√π of two draws, σ = 1e-3; the next term is of the order σ³.
@@ -74,14 +74,14 @@ class TestAngularFromLaw:
         assert scores.crps(VonMises(0.0, 1e6), 2.0) == pytest.approx(expected, rel=0, abs=1e-9)
 
     def test_batches_broadcast_and_blocks_do_not_show(self, monkeypatch):
-        laws = [VonMises(mu, kappa) for mu, kappa in [(0.0, 1.0), (1.0, 50.0), (3.0, 5.0), (-2.0, 0.2)]]
+        dists = [VonMises(mu, kappa) for mu, kappa in [(0.0, 1.0), (1.0, 50.0), (3.0, 5.0), (-2.0, 0.2)]]
         y = np.array([[0.1, 2.0, -3.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
-        expected = [[scores.crps(law, v) for law, v in zip(laws, row, strict=True)] for row in y]
-        assert_allclose(scores.crps(naive.Stack(laws), y), expected, rtol=1e-13)
-        assert_allclose(scores.crps(naive.Stack(laws), 1.0), expected[1], rtol=1e-13)
-        monkeypatch.setattr("mgvm._crps._LAWS", 3)
-        monkeypatch.setattr("mgvm._crps._BLOCK", 100)
-        assert_allclose(scores.crps(naive.Stack(laws), y[0]), expected[0], rtol=1e-13)
+        expected = [[scores.crps(dist, v) for dist, v in zip(dists, row, strict=True)] for row in y]
+        assert_allclose(scores.crps(naive.Stack(dists), y), expected, rtol=1e-13)
+        assert_allclose(scores.crps(naive.Stack(dists), 1.0), expected[1], rtol=1e-13)
+        monkeypatch.setattr("mgvm.scores._DISTRIBUTIONS", 3)
+        monkeypatch.setattr("mgvm.scores._BLOCK", 100)
+        assert_allclose(scores.crps(naive.Stack(dists), y[0]), expected[0], rtol=1e-13)
 
 
 class TestFromSamples:
@@ -154,15 +154,15 @@ def test_neither_kind_sees_even_harmonics():
 
 class TestCalibration:
     def test_log_score_is_the_log_density(self):
-        law = VonMises(1.0, 3.0)
+        dist = VonMises(1.0, 3.0)
         expected = scipy.stats.vonmises(3.0, 1.0).logpdf([1.0, -2.0])
-        assert_allclose(scores.log_score(law, [1.0, -2.0]), expected, rtol=1e-12)
+        assert_allclose(scores.log_score(dist, [1.0, -2.0]), expected, rtol=1e-12)
 
     def test_pit_of_draws_is_uniform_and_inside_the_unit_interval(self):
-        law = VonMises(2.5, 2.0)
-        u = scores.pit(law, law.sample(2000, np.random.default_rng(4)) + 4 * np.pi)
+        dist = VonMises(2.5, 2.0)
+        u = scores.pit(dist, dist.sample(2000, np.random.default_rng(4)) + 4 * np.pi)
         assert scipy.stats.kstest(u, "uniform").pvalue > 1e-5
-        ends = scores.pit(law, [-np.pi, np.pi, np.nextafter(np.pi, 0)])
+        ends = scores.pit(dist, [-np.pi, np.pi, np.nextafter(np.pi, 0)])
         assert_allclose(ends, [0, 0, 1], atol=1e-12)
         assert np.all((ends >= 0) & (ends < 1))
 
@@ -185,18 +185,18 @@ class TestCalibration:
 
     @pytest.mark.parametrize("mu", [0.0, 3.0])
     def test_coverage_is_membership_of_the_density_level_set(self, mu):
-        law = VonMises(mu, 2.0)
-        y = law.sample(5000, np.random.default_rng(5))
-        nodes, mass = law._quadrature()
-        above = (mass * (law.logpdf(nodes) > law.logpdf(y)[:, None])).sum(axis=-1)
+        dist = VonMises(mu, 2.0)
+        y = dist.sample(5000, np.random.default_rng(5))
+        nodes, mass = dist._quadrature()
+        above = (mass * (dist.logpdf(nodes) > dist.logpdf(y)[:, None])).sum(axis=-1)
         clear = np.abs(above - 0.8) > 0.02  # the sum over nodes is coarse
-        inside = scores.coverage(law, y + 2 * np.pi, 0.8, reduce=False)
+        inside = scores.coverage(dist, y + 2 * np.pi, 0.8, reduce=False)
         assert inside.dtype == bool
         assert_array_equal(inside[clear], above[clear] < 0.8)
         # Five standard errors √(0.8 · 0.2 / 5000).
-        assert scores.coverage(law, y, 0.8) == inside.mean() == pytest.approx(0.8, abs=0.03)
+        assert scores.coverage(dist, y, 0.8) == inside.mean() == pytest.approx(0.8, abs=0.03)
 
-    def test_coverage_over_several_arcs_masses_and_laws(self):
+    def test_coverage_over_several_arcs_masses_and_distributions(self):
         class Arcs:
             batch_shape = (2,)
 
@@ -232,22 +232,22 @@ class TestErrors:
 
 
 class TestBadInput:
-    law = VonMises(0.0, 1.0)
+    dist = VonMises(0.0, 1.0)
 
     @pytest.mark.parametrize(
         "score", [scores.log_score, scores.crps, scores.pit, lambda f, y: scores.coverage(f, y, 0.5)]
     )
     def test_observations(self, score):
         with pytest.raises(ValueError, match="y must be finite radians, got nan at index 1"):
-            score(self.law, [0.0, np.nan])
+            score(self.dist, [0.0, np.nan])
         with pytest.raises(TypeError, match="y must be real numbers"):
-            score(self.law, "north")
-        with pytest.raises(ValueError, match=r"y \(3,\), law \(2,\)"):
-            score(naive.Stack([self.law, self.law]), [0.0, 1.0, 2.0])
+            score(self.dist, "north")
+        with pytest.raises(ValueError, match=r"y \(3,\), distribution \(2,\)"):
+            score(naive.Stack([self.dist, self.dist]), [0.0, 1.0, 2.0])
 
     def test_crps(self):
         with pytest.raises(ValueError, match="kind must be one of 'angular', 'cosine', got 'euclid'"):
-            scores.crps(self.law, 0.0, kind="euclid")
+            scores.crps(self.dist, 0.0, kind="euclid")
         with pytest.raises(ValueError, match="forecast is empty"):
             scores.crps([], 0.0)
         with pytest.raises(ValueError, match="draws along its first axis, got a single number"):
@@ -262,11 +262,11 @@ class TestBadInput:
     @pytest.mark.parametrize("mass", [0.0, 1.0, 95, [0.5, -0.1]])
     def test_mass(self, mass):
         with pytest.raises(ValueError, match="mass must lie strictly between 0 and 1"):
-            scores.coverage(self.law, 0.0, mass)
+            scores.coverage(self.dist, 0.0, mass)
 
     def test_coverage_of_nothing(self):
         with pytest.raises(ValueError, match="y is empty"):
-            scores.coverage(self.law, [], 0.5)
+            scores.coverage(self.dist, [], 0.5)
 
     def test_angular_error_and_snr(self):
         with pytest.raises(ValueError, match=r"a \(2,\), b \(3,\)"):

@@ -14,11 +14,11 @@ from mgvm import plots
 from mgvm.datasets import load_flights
 
 flights = load_flights()
-laws = {}
+dists = {}
 for name, days in (("weekdays", ~flights.weekend), ("weekends", flights.weekend)):
     angles, counts = flights.by_minute(days)
-    laws[name] = mgvm.GvM.fit(angles, weights=counts, order=6)
-    hours = mgvm.angles.to_hours(laws[name].modes().location)
+    dists[name] = mgvm.GvM.fit(angles, weights=counts, order=6)
+    hours = mgvm.angles.to_hours(dists[name].modes().location)
     print(f"{name}: {counts.sum():,} flights, most of them around", ", ".join(f"{hour:.1f} h" for hour in hours))
 
 # %%
@@ -29,8 +29,8 @@ figure, axes = plt.subplots(1, 2, figsize=(9.5, 5.0), subplot_kw={"projection": 
 for ax, (name, days) in zip(axes, (("weekdays", ~flights.weekend), ("weekends", flights.weekend)), strict=True):
     angles, counts = flights.by_minute(days)
     plots.rose(angles, ax, weights=counts, bins=96)
-    plots.circular_density(laws[name], ax)
-    for begin, end in laws[name].interval(0.5):
+    plots.circular_density(dists[name], ax)
+    for begin, end in dists[name].interval(0.5):
         ax.plot([begin + (end - begin) * k / 60 for k in range(61)], [0.92] * 61, color="#D55E00", linewidth=4)
     plots.dial(ax)
     ax.set_rmax(0.95)
@@ -42,6 +42,6 @@ plt.show()
 # %%
 # The same distribution answers questions that a histogram does not: how likely is a departure between 7:00 and 8:30?
 
-for name, law in laws.items():
-    share = law.cdf(mgvm.angles.from_hours(8.5)) - law.cdf(mgvm.angles.from_hours(7.0))
+for name, dist in dists.items():
+    share = dist.cdf(mgvm.angles.from_hours(8.5)) - dist.cdf(mgvm.angles.from_hours(7.0))
     print(f"{name}: {100 * share:.1f} % of the flights leave between 7:00 and 8:30")

@@ -20,12 +20,12 @@ places = wind.positions[chosen]
 read = mgvm.angles.wrap(wind.angles[chosen] + rng.vonmises(0.0, 10.0, size=chosen.size))
 test = np.arange(chosen.size) % 5 == 0
 model = mgvm.CircularGPRegressor(random_state=0).fit(places[~test], read[~test])
-law = model.predict_dist(places[test])
+dist = model.predict_dist(places[test])
 seen = read[test]
 
 print("learnt kernel:", model.kernel_)
-print(f"held-out log-likelihood: {law.logpdf(seen).mean():.2f} nats a place (uniform: -1.84)")
-print(f"circular CRPS: {mgvm.scores.crps(law, seen).mean():.2f} rad")
+print(f"held-out log-likelihood: {dist.logpdf(seen).mean():.2f} nats a place (uniform: -1.84)")
+print(f"circular CRPS: {mgvm.scores.crps(dist, seen).mean():.2f} rad")
 
 # %%
 # On the map, highest-density regions of 50 % (thick) and 90 % (thin). Needles are what was read there: blue within the
@@ -35,7 +35,7 @@ figure, ax = plt.subplots(figsize=(8.6, 9.4), layout="constrained")
 east, north = places[~test].T
 arrows = {"angles": "uv", "pivot": "mid", "scale": 46, "width": 0.002, "color": "#A3ADB5"}
 ax.quiver(east, north, np.cos(read[~test]), np.sin(read[~test]), **arrows)
-plots.arcs(law, *places[test].T, ax, observed=seen, radius=16)
+plots.arcs(dist, *places[test].T, ax, observed=seen, radius=16)
 ax.set_aspect(1.0 / np.cos(np.deg2rad(52.5)))
 ax.set_xlabel("longitude, degrees east")
 ax.set_ylabel("latitude, degrees north")
@@ -46,7 +46,7 @@ plt.show()
 # Are they honest? Regions of every size should hold what they claim, within what 52 places can tell.
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(9.0, 4.2), layout="constrained", width_ratios=[1.1, 1])
-plots.calibration(law, seen, left)
+plots.calibration(dist, seen, left)
 left.set_title("calibration of the regions")
 right.remove()
 rose = figure.add_subplot(1, 2, 2, projection="polar")

@@ -49,7 +49,7 @@ plots.roses_on_map(
     [tides.angles[tides.port == port] for port in ports[shown]],
     *places[shown].T,
     ax,
-    law=model.predict_dist(places[shown]),
+    dist=model.predict_dist(places[shown]),
     at=np.array(stand),
     size=76.0,
     bins=48,

@@ -13,7 +13,7 @@ import numpy as np
 import mgvm
 from mgvm import plots
 from mgvm.datasets import load_motion
-from mgvm.models import PPCA
+from mgvm.pca import PPCA
 
 motion = load_motion()
 links = motion.of("RightKnee", "RightAnkle", "RightAnkleEnd") - motion.of("RightHip")

@@ -147,7 +147,7 @@ def at_most(value: ArrayLike, largest: float, name: str) -> FloatArray:
     if not (array <= largest).all():
         raise ValueError(
             f"{name} must be at most {largest:g}, got {_first(~(array <= largest), array)}: doubles cannot resolve so "
-            "narrow a law; treat such angles as exactly known"
+            "narrow a distribution; treat such angles as exactly known"
         )
     return array
 
@@ -292,9 +292,11 @@ def choice(value: Any, name: str, allowed: Iterable[str]) -> str:
     return str(value)
 
 
-def generator(rng: Any) -> np.random.Generator:
-    """A NumPy generator from None (fresh), a seed, or a generator (used as it is)."""
+def generator(state: Any, name: str = "rng") -> np.random.Generator:
+    """Return a NumPy generator made from None (fresh), a seed, a generator (used as it is) or a RandomState (one draw)."""
+    if isinstance(state, np.random.RandomState):
+        return np.random.default_rng(state.randint(2**31))
     try:
-        return np.random.default_rng(rng)
+        return np.random.default_rng(state)
     except (TypeError, ValueError):
-        raise TypeError(f"rng must be None, a seed or a numpy.random.Generator, got {_describe(rng)}") from None
+        raise TypeError(f"{name} must be None, a seed or a numpy.random.Generator, got {_describe(state)}") from None

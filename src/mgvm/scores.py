@@ -1,21 +1,145 @@
 """Scores of forecasts of angles: proper scores, calibration, and the errors of point predictions.
 
-A law here is any object with the methods of the laws in `mgvm.circle`. A batch of laws broadcasts against the
-observations, so ``crps(model.predict_dist(X), y)`` gives one score per row of X.
+A distribution here is any object with the methods of the distributions in `mgvm.circle`. A batch of distributions
+broadcasts against the observations, so ``crps(model.predict_dist(X), y)`` gives one score per row of X.
+
+The continuous ranked probability score on the circle.
+
+With d the angular distance, Θ and Θ* two independent draws, and G(t) = P(t < Θ <= t + π) the mass of a half turn,
+
+    E d(Θ, y) - ½ E d(Θ, Θ*) = ½ ∫ (G(t) - [t < y <= t + π])² dt   over one turn,
+
+because d(a, b) is half the measure of the t whose half turn holds exactly one of a and b. The two half turns from t and
+t + π share the circle, so half a turn of t gives half the integral, and the score is the circular twin of the line's
+∫ (F - [y <= t])² dt. Every term is positive: nothing cancels, however concentrated the distribution.
 """
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mgvm import _crps
 from mgvm import _validation as check
-from mgvm._crps import Law
-from mgvm._validation import FloatArray
-from mgvm._wrapping import difference, wrap
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.angles import difference, wrap
+
+_PANELS = 28
+_RULE = np.polynomial.legendre.leggauss(10)
+_BLOCK = 1 << 20  # values of the distribution function asked for at once
+_DISTRIBUTIONS = 2048  # distributions along the first axis whose quadratures are held at once
+
+
+class Distribution(Protocol):
+    """What the scores ask of a distribution (or a batch of distributions) on the circle."""
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch."""
+
+    def logpdf(self, x: ArrayLike, /) -> FloatArray:
+        """Log density at x."""
+
+    def cdf(self, x: ArrayLike, /) -> FloatArray:
+        """Mass from -π to x, continued past a turn."""
+
+    def moment(self, k: int, /) -> ComplexArray:
+        """E e^{ikΘ}."""
+
+    def interval(self, mass: float, /) -> FloatArray:
+        """Highest-density arcs, ``batch_shape + (arcs, 2)``."""
+
+    def __getitem__(self, index: Any, /) -> Distribution:
+        """The distributions at an index of the batch."""
+
+    def _quadrature(self) -> tuple[FloatArray, FloatArray]:
+        """Angles and probabilities, ``batch_shape + (n,)``."""
+
+
+def cosine_from_moment(moment: ComplexArray, y: FloatArray) -> FloatArray:
+    """½ |e^{iy} - m₁|²."""
+    gap = np.exp(1j * y) - moment
+    return np.asarray(0.5 * (gap.real**2 + gap.imag**2))
+
+
+# ---- angular distance, from a distribution
+# -----------------------------------------------------------------------------------
+
+
+def angular_from_distribution(dist: Distribution, y: FloatArray) -> FloatArray:
+    """∫₀^π P(Θ outside (y - s, y - s + π])² ds, y of the shape of the result."""
+    y = wrap(y)
+    if dist.batch_shape == y.shape and y.ndim and len(y) > _DISTRIBUTIONS:
+        blocks = [slice(begin, begin + _DISTRIBUTIONS) for begin in range(0, len(y), _DISTRIBUTIONS)]
+        return np.concatenate([angular_from_distribution(dist[block], y[block]) for block in blocks])
+    edges = _edges(dist, y)
+    nodes, weights = _RULE
+    score = np.zeros(y.shape)
+    step = max(1, _BLOCK // max(1, nodes.size * y.size))
+    for begin in range(0, len(edges) - 1, step):
+        lower, upper = edges[begin : begin + step + 1][:-1], edges[begin + 1 : begin + step + 1]
+        half = 0.5 * (upper - lower)
+        s = (lower + half) + half * nodes.reshape(-1, 1, *[1] * y.ndim)
+        outside = 1.0 - (dist.cdf(y - s + np.pi) - dist.cdf(y - s))
+        score += (half * weights.reshape(-1, 1, *[1] * y.ndim) * outside**2).sum(axis=(0, 1))
+    return score
+
+
+def _edges(dist: Distribution, y: FloatArray) -> FloatArray:
+    """Panels of s in [0, π], first axis: narrow where an end of the half turn crosses the mass of the distribution."""
+    nodes, mass = dist._quadrature()
+    # Quantiles of the 16th root of the masses: a normal distribution becomes four times as wide, so tails down to 1e-12
+    # count.
+    tempered = np.cumsum(mass**0.0625, axis=-1)
+    tempered /= tempered[..., -1:]
+    levels = np.arange(1, _PANELS) / _PANELS
+    picked = [(tempered < level).sum(axis=-1) for level in levels]
+    breaks = np.stack([np.take_along_axis(nodes, index[..., None], axis=-1)[..., 0] for index in picked])
+    breaks = breaks.reshape(_PANELS - 1, *[1] * (y.ndim - breaks.ndim + 1), *breaks.shape[1:])
+    crossings = np.sort(np.mod(y - breaks, np.pi), axis=0)
+    ends = np.zeros((1, *y.shape))
+    return np.concatenate([ends, crossings, ends + np.pi])
+
+
+# ---- angular distance, from draws -----------------------------------------------------------------------------------
+
+
+def angular_from_samples(samples: FloatArray, y: FloatArray) -> FloatArray:
+    """The score of the distribution that gives each draw (first axis) the same mass; O(n log n), not the n² pairs.
+
+    G is a step function of t in [-π, 0): a draw x < 0 leaves the half turn (t, t + π] at t = x, a draw x >= 0 enters it
+    at t = x - π. The score ∫ (G - I)² is ∫ G² + ∫ (1 - 2G) over the t whose half turn holds y.
+    """
+    size, batch = len(samples), samples.shape[1:]
+    draws = wrap(samples).reshape(size, -1).T
+    where = np.where(draws < 0.0, draws, draws - np.pi)
+    order = np.argsort(where, axis=-1)
+    jumps = np.take_along_axis(np.where(draws < 0.0, -1.0, 1.0), order, axis=-1) / size
+    first = (draws < 0.0).mean(axis=-1, keepdims=True)
+    height = np.concatenate([first, first + np.cumsum(jumps, axis=-1)], axis=-1)
+    where = np.take_along_axis(where, order, axis=-1)
+    column = np.full((len(draws), 1), 1.0)
+    starts = np.concatenate([-np.pi * column, where], axis=-1)
+    widths = np.diff(starts, axis=-1, append=0.0 * column)
+    squares = (height**2 * widths).sum(axis=-1)
+    excess = np.concatenate([0.0 * column, np.cumsum((1.0 - 2.0 * height) * widths, axis=-1)], axis=-1)
+
+    y = wrap(y)
+    at = np.where(y < 0.0, y, y - np.pi)
+    row = np.broadcast_to(np.arange(len(draws)).reshape(batch), y.shape)
+    step = _count_up_to(where, row, at)
+    before = excess[row, step] + (1.0 - 2.0 * height[row, step]) * (at - starts[row, step])
+    holding_y = np.where(y < 0.0, before, excess[row, -1] - before)
+    return np.asarray(np.maximum(squares[row] + holding_y, 0.0))
+
+
+def _count_up_to(rows: FloatArray, row: np.ndarray[Any, np.dtype[np.intp]], value: FloatArray) -> Any:
+    """How many entries of the given (sorted) row are <= value."""
+    # Complex numbers sort by real part, then imaginary part: one search serves all rows.
+    keys = np.arange(len(rows))[:, None] + 1j * rows
+    return np.searchsorted(keys.ravel(), row + 1j * value, side="right") - row * rows.shape[1]
+
 
 __all__ = ["log_score", "crps", "pit", "coverage", "angular_error", "snr"]
 
@@ -28,38 +152,38 @@ def _observations(y: ArrayLike, batch: tuple[int, ...], owner: str) -> FloatArra
     return check.broadcast(**{"y": check.angles(y, "y"), owner: np.empty(batch)})[0]
 
 
-def log_score(law: Law, y: ArrayLike) -> FloatArray:
+def log_score(dist: Distribution, y: ArrayLike) -> FloatArray:
     """``log p(y)``: larger is better.
 
     Parameters
     ----------
-    law : law
-        The forecast: a law on the circle, or a batch of them.
+    dist : distribution
+        The forecast: a distribution on the circle, or a batch of them.
     y : array_like
         Observed angles in radians; they broadcast against the batch.
 
     Returns
     -------
     ndarray
-        Natural logarithms of densities per radian; -log 2π ≈ -1.838 is what the uniform law scores.
+        Natural logarithms of densities per radian; -log 2π ≈ -1.838 is what the uniform distribution scores.
 
     Examples
     --------
     >>> import mgvm
-    >>> law = mgvm.VonMises(0.0, 2.0)
-    >>> mgvm.scores.log_score(law, [0.0, 3.0]).round(4)
+    >>> dist = mgvm.VonMises(0.0, 2.0)
+    >>> mgvm.scores.log_score(dist, [0.0, 3.0]).round(4)
     array([-0.6619, -4.6419])
     """
-    return law.logpdf(_observations(y, law.batch_shape, "law"))
+    return dist.logpdf(_observations(y, dist.batch_shape, "dist"))
 
 
-def crps(forecast: Law | ArrayLike, y: ArrayLike, kind: str = "angular") -> FloatArray:
+def crps(forecast: Distribution | ArrayLike, y: ArrayLike, kind: str = "angular") -> FloatArray:
     """``E d(Θ, y) - ½ E d(Θ, Θ*)``: smaller is better, 0 for a sure and right forecast.
 
     Parameters
     ----------
-    forecast : law or array_like
-        A law on the circle (or a batch), or draws from one: radians with the draws along the first axis.
+    forecast : distribution or array_like
+        A distribution on the circle (or a batch), or draws from one: radians with the draws along the first axis.
     y : array_like
         Observed angles in radians; they broadcast against the batch, or against the draws' other axes.
     kind : {'angular', 'cosine'}, default 'angular'
@@ -69,13 +193,13 @@ def crps(forecast: Law | ArrayLike, y: ArrayLike, kind: str = "angular") -> Floa
     -------
     ndarray
         In radians for the angular kind, where it becomes the absolute error for a point forecast. The cosine kind is
-        ½|e^{iy} - m₁|², m₁ = E e^{iΘ}: proper, but it sees nothing of the law beyond its first moment, whereas
+        ½|e^{iy} - m₁|², m₁ = E e^{iΘ}: proper, but it sees nothing of the distribution beyond its first moment, whereas
         the angular kind is (2/π) Σ |e^{iky} - m_k|²/k² over odd k. Neither sees the even moments: by the
-        angular kind a law is right as soon as all its half turns hold the right mass.
+        angular kind a distribution is right as soon as all its half turns hold the right mass.
 
     Notes
     -----
-    Draws are scored as the law that puts 1/n on each; the angular kind takes O(n log n) time.
+    Draws are scored as the distribution that puts 1/n on each; the angular kind takes O(n log n) time.
 
     References
     ----------
@@ -92,27 +216,27 @@ def crps(forecast: Law | ArrayLike, y: ArrayLike, kind: str = "angular") -> Floa
     """
     check.choice(kind, "kind", ("angular", "cosine"))
     if hasattr(forecast, "logpdf"):
-        law: Any = forecast
-        observed = _observations(y, law.batch_shape, "law")
+        dist: Any = forecast
+        observed = _observations(y, dist.batch_shape, "dist")
         if kind == "cosine":
-            return _crps.cosine_from_moment(law.moment(1), observed)[()]
-        return _crps.angular_from_law(law, observed)[()]
+            return cosine_from_moment(dist.moment(1), observed)[()]
+        return angular_from_distribution(dist, observed)[()]
     samples = check.angle_data(forecast, "forecast")
     if samples.ndim == 0:
-        raise ValueError("forecast must be a law or have draws along its first axis, got a single number")
+        raise ValueError("forecast must be a distribution or have draws along its first axis, got a single number")
     observed = _observations(y, samples.shape[1:], "draws")
     if kind == "cosine":
-        return _crps.cosine_from_moment(np.exp(1j * samples).mean(axis=0), observed)[()]
-    return _crps.angular_from_samples(samples, observed)[()]
+        return cosine_from_moment(np.exp(1j * samples).mean(axis=0), observed)[()]
+    return angular_from_samples(samples, observed)[()]
 
 
-def pit(law: Law, y: ArrayLike) -> FloatArray:
+def pit(dist: Distribution, y: ArrayLike) -> FloatArray:
     """``F(y) = P(-π <= Θ <= y)``, the probability integral transform.
 
     Parameters
     ----------
-    law : law
-        The forecast: a law on the circle, or a batch of them.
+    dist : distribution
+        The forecast: a distribution on the circle, or a batch of them.
     y : array_like
         Observed angles in radians; they broadcast against the batch.
 
@@ -120,7 +244,7 @@ def pit(law: Law, y: ArrayLike) -> FloatArray:
     -------
     ndarray
         In [0, 1), uniform when the forecasts are calibrated. The cut at -π is a convention: another one turns the
-        transform of one law by a constant, modulo 1.
+        transform of one distribution by a constant, modulo 1.
 
     Examples
     --------
@@ -128,16 +252,16 @@ def pit(law: Law, y: ArrayLike) -> FloatArray:
     >>> mgvm.scores.pit(mgvm.VonMises(0.0, 2.0), [0.0, 1.0]).round(4)
     array([0.5   , 0.8896])
     """
-    return np.clip(law.cdf(wrap(_observations(y, law.batch_shape, "law"))), 0.0, _BELOW_ONE)
+    return np.clip(dist.cdf(wrap(_observations(y, dist.batch_shape, "dist"))), 0.0, _BELOW_ONE)
 
 
-def coverage(law: Law, y: ArrayLike, mass: ArrayLike, reduce: bool = True) -> FloatArray | NDArray[np.bool_]:
-    """Fraction of y inside the law's highest-density set ``{θ: p(θ) > c}`` that holds the given mass.
+def coverage(dist: Distribution, y: ArrayLike, mass: ArrayLike, reduce: bool = True) -> FloatArray | NDArray[np.bool_]:
+    """Fraction of y inside the distribution's highest-density set ``{θ: p(θ) > c}`` that holds the given mass.
 
     Parameters
     ----------
-    law : law
-        The forecast: a law on the circle, or a batch of them.
+    dist : distribution
+        The forecast: a distribution on the circle, or a batch of them.
     y : array_like
         Observed angles in radians; they broadcast against the batch.
     mass : array_like
@@ -154,15 +278,15 @@ def coverage(law: Law, y: ArrayLike, mass: ArrayLike, reduce: bool = True) -> Fl
     Examples
     --------
     >>> import mgvm
-    >>> law = mgvm.VonMises(0.0, 2.0)
-    >>> mgvm.scores.coverage(law, [0.0, 1.0, 3.0], mass=[0.5, 0.9])
+    >>> dist = mgvm.VonMises(0.0, 2.0)
+    >>> mgvm.scores.coverage(dist, [0.0, 1.0, 3.0], mass=[0.5, 0.9])
     array([0.33333333, 0.66666667])
     """
     masses = check.fraction(mass, "mass")
-    observed = _observations(y, law.batch_shape, "law")
+    observed = _observations(y, dist.batch_shape, "dist")
     if observed.size == 0:
         raise ValueError(f"y is empty, shape {observed.shape}; at least one observation is needed")
-    inside = np.array([_inside(law.interval(float(level)), observed) for level in masses.ravel()])
+    inside = np.array([_inside(dist.interval(float(level)), observed) for level in masses.ravel()])
     inside = inside.reshape(masses.shape + observed.shape)
     return inside.mean(axis=tuple(range(masses.ndim, inside.ndim)))[()] if reduce else inside[()]
 

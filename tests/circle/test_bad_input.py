@@ -63,49 +63,56 @@ def test_parameters(call, error, message):
 @pytest.fixture(
     params=[VonMises(0.0, 1.0), GvM([1.0, 1j]), WrappedNormal(0.0, 1.0), ProjectedNormal([1.0, 0], np.eye(2))]
 )
-def law(request):
+def dist(request):
     return request.param
 
 
-def test_arguments_of_methods(law):
+def test_arguments_of_methods(dist):
     with pytest.raises(ValueError, match="x must be finite radians, got nan at index 1; drop or impute"):
-        law.logpdf([0.0, NAN])
+        dist.logpdf([0.0, NAN])
     with pytest.raises(ValueError, match="x must be finite radians, got inf"):
-        law.cdf(INF)
+        dist.cdf(INF)
     with pytest.raises(TypeError, match="x must be real numbers"):
-        law.pdf("east")
+        dist.pdf("east")
     with pytest.raises(ValueError, match="p must be finite"):
-        law.icdf(NAN)
+        dist.icdf(NAN)
     with pytest.raises(TypeError, match="k must be an integer, got float 1.5"):
-        law.moment(1.5)
+        dist.moment(1.5)
     for mass in (0.0, 1.0, -0.1, 2.0):
         with pytest.raises(ValueError, match="mass must lie strictly between 0 and 1"):
-            law.interval(mass)
+            dist.interval(mass)
     with pytest.raises(ValueError, match=r"mass must be a single number, got shape \(2,\); call once for each"):
-        law.interval([0.1, 0.2])
-    with pytest.raises(TypeError, match="other must be a law on the circle, got str"):
-        law.kl_divergence("uniform")
+        dist.interval([0.1, 0.2])
+    with pytest.raises(TypeError, match="other must be a distribution on the circle, got str"):
+        dist.kl_divergence("uniform")
     with pytest.raises(TypeError, match=r"rng must be None, a seed or a numpy\.random\.Generator, got str"):
-        law.sample(rng="seed")
+        dist.sample(rng="seed")
     with pytest.raises(ValueError, match="shape must be >= 0, got -1"):
-        law.sample(-1)
+        dist.sample(-1)
     with pytest.raises(TypeError, match="shape must be an integer"):
-        law.sample((2.5,))
+        dist.sample((2.5,))
 
 
 def test_angles_that_do_not_fit_the_batch():
-    for law in (VonMises(np.zeros(3), 1.0), GvM(np.ones((3, 2))), WrappedNormal(np.zeros(3), 1.0)):
+    for dist in (VonMises(np.zeros(3), 1.0), GvM(np.ones((3, 2))), WrappedNormal(np.zeros(3), 1.0)):
         with pytest.raises(ValueError, match=r"do not broadcast: x \(4,\)"):
-            law.logpdf(np.zeros(4))
+            dist.logpdf(np.zeros(4))
 
 
 def test_batches_that_do_not_fit_each_other():
-    laws = [VonMises(0.0, np.ones(3)), GvM(np.ones((2, 2))), GvM(1e3 * np.ones((3, 2))), WrappedNormal(0.0, np.ones(2))]
-    for law in laws:
-        for other in laws:
-            if law.batch_shape != other.batch_shape:
-                with pytest.raises(ValueError, match=r"do not broadcast: law \(\d,\), other \(\d,\); give equal sizes"):
-                    law.kl_divergence(other)
+    dists = [
+        VonMises(0.0, np.ones(3)),
+        GvM(np.ones((2, 2))),
+        GvM(1e3 * np.ones((3, 2))),
+        WrappedNormal(0.0, np.ones(2)),
+    ]
+    for dist in dists:
+        for other in dists:
+            if dist.batch_shape != other.batch_shape:
+                with pytest.raises(
+                    ValueError, match=r"do not broadcast: distribution \(\d,\), other \(\d,\); give equal sizes"
+                ):
+                    dist.kl_divergence(other)
 
 
 FITS = [VonMises.fit, GvM.fit, WrappedNormal.fit, ProjectedNormal.fit]

@@ -1,4 +1,4 @@
-"""The Generalised von Mises law above its numerics: forms, reductions, modes, fits."""
+"""The Generalised von Mises distribution above its numerics: forms, reductions, modes, fits."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from mgvm import GvM, VonMises
 from mgvm.datasets import load_flights
 
 
-def test_order_one_is_the_von_mises_law_to_the_last_bit():
+def test_order_one_is_the_von_mises_distribution_to_the_last_bit():
     mu, kappa = np.array([0.3, -2.0, 1.0]), np.array([0.0, 3.0, 1e7])
     gvm, von_mises = GvM(polar(kappa, mu)[:, None]), VonMises(mu, kappa)
     x = np.linspace(-4, 4, 9)[:, None]
@@ -28,31 +28,31 @@ def test_order_one_is_the_von_mises_law_to_the_last_bit():
 
 def test_polar_form_and_back():
     kappa, mu = np.array([[2.0, 1.0, 0.5], [0.1, 3.0, 2.0]]), np.array([[0.5, 1.0, -0.2], [-3.0, 1.2, 0.9]])
-    law = GvM.from_polar(kappa, mu)
-    assert law.order == 3
-    again = GvM.from_polar(*law.to_polar())
-    assert again.eta == pytest.approx(law.eta, abs=1e-14)
+    dist = GvM.from_polar(kappa, mu)
+    assert dist.order == 3
+    again = GvM.from_polar(*dist.to_polar())
+    assert again.eta == pytest.approx(dist.eta, abs=1e-14)
     direction = GvM([-1.0, -2.0, 0.5j]).to_polar()[1]
     assert direction == pytest.approx([-np.pi, -np.pi / 2, np.pi / 6])
     x = np.array([[0.3], [1.9]])[:, 0]
     plain = sum(kappa[:, t - 1] * np.cos(t * (x - mu[:, t - 1])) for t in (1, 2, 3))
-    assert law.logpdf(x) + law.log_normalizer() == pytest.approx(plain, abs=1e-13)
+    assert dist.logpdf(x) + dist.log_normalizer() == pytest.approx(plain, abs=1e-13)
 
 
 @pytest.mark.parametrize("order", [2, 3, 5])
 def test_absent_harmonics_make_a_lower_order(order):
     eta = np.array([polar(1.5, 0.4), 0.7j, 1.1, -0.3, 0.2j])[: order - 1]
-    law, longer = GvM(eta), GvM(np.append(eta, 0.0))
+    dist, longer = GvM(eta), GvM(np.append(eta, 0.0))
     x = np.linspace(-3, 3, 11)
-    assert longer.logpdf(x) == pytest.approx(law.logpdf(x), abs=1e-13)
-    assert longer.moment(3) == pytest.approx(law.moment(3), abs=1e-14)
-    assert longer.modes().location == pytest.approx(law.modes().location, abs=1e-8)
+    assert longer.logpdf(x) == pytest.approx(dist.logpdf(x), abs=1e-13)
+    assert longer.moment(3) == pytest.approx(dist.moment(3), abs=1e-14)
+    assert longer.modes().location == pytest.approx(dist.modes().location, abs=1e-8)
 
 
-def test_no_harmonics_are_the_uniform_law():
-    law = GvM(np.zeros((2, 0)))
-    assert law.logpdf(1.0) == pytest.approx(-np.log(2 * np.pi) * np.ones(2))
-    assert law.modes().location.shape == (2, 0)
+def test_no_harmonics_are_the_uniform_distribution():
+    dist = GvM(np.zeros((2, 0)))
+    assert dist.logpdf(1.0) == pytest.approx(-np.log(2 * np.pi) * np.ones(2))
+    assert dist.modes().location.shape == (2, 0)
 
 
 @pytest.mark.parametrize(
@@ -81,31 +81,31 @@ def test_two_equal_modes_share_the_arcs():
 
 
 @pytest.mark.parametrize("eta", [[polar(1e8, 1), 1e5j], [3e7j, 1e7], [2.0, 2e7]])
-def test_log_density_of_narrow_laws_near_and_far(eta):
+def test_log_density_of_narrow_distributions_near_and_far(eta):
     """To four roundings of the angle times the slope, of a value of this size, and of each parameter."""
     log_z, moments, *_ = mpmath_reference(eta)
-    law = GvM(eta)
-    centre = float(law.modes().location[0])
+    dist = GvM(eta)
+    centre = float(dist.modes().location[0])
     for x in centre + np.array([0.0, 1e-5, -1e-4, 3e-4, 1e-2, 1.0, 3.0]):
         with mp.workdps(40):
             exact = mp.re(sum(mp.conj(mp.mpc(c)) * mp.expj(t * mp.mpf(float(x))) for t, c in enumerate(eta, 1))) - log_z
-        moved = log_density_condition(eta, moments, x) + abs(float(law._log_slope(np.array(x)))) + abs(float(exact))
-        assert abs(float(law.logpdf(x)) - float(exact)) < 1e-13 + 4 * np.finfo(float).eps * moved
+        moved = log_density_condition(eta, moments, x) + abs(float(dist._log_slope(np.array(x)))) + abs(float(exact))
+        assert abs(float(dist.logpdf(x)) - float(exact)) < 1e-13 + 4 * np.finfo(float).eps * moved
 
 
 def test_angles_of_any_size():
-    law = GvM([2.0 + 1j, 0.5j])
+    dist = GvM([2.0 + 1j, 0.5j])
     for x in (1e3, -3e7, 1e15):
-        plain = 2 * np.cos(x) + np.sin(x) + 0.5 * np.sin(2 * x) - law.log_normalizer()
-        assert law.logpdf(x) == pytest.approx(plain, abs=1e-12)
+        plain = 2 * np.cos(x) + np.sin(x) + 0.5 * np.sin(2 * x) - dist.log_normalizer()
+        assert dist.logpdf(x) == pytest.approx(plain, abs=1e-12)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 6])
 def test_a_fit_matches_the_moments_of_the_data(order):
     data = GvM([1.0, -2j, 1.5]).sample(3000, rng=order)
-    law = GvM.fit(data, order=order)
+    dist = GvM.fit(data, order=order)
     for t in range(1, order + 1):
-        assert law.moment(t) == pytest.approx(np.exp(1j * t * data).mean(), abs=1e-11)
+        assert dist.moment(t) == pytest.approx(np.exp(1j * t * data).mean(), abs=1e-11)
 
 
 def test_order_by_information_criteria():
@@ -114,9 +114,9 @@ def test_order_by_information_criteria():
     assert GvM.fit(data, order="bic").order == 3
     assert GvM.fit(data, order="aic").order >= 3
     flat = VonMises(0.0, 0.0).sample(100_000, rng=1)
-    law = GvM.fit(flat, order="bic")
-    assert law.order == 1
-    assert np.abs(law.eta) == pytest.approx(0)
+    dist = GvM.fit(flat, order="bic")
+    assert dist.order == 1
+    assert np.abs(dist.eta) == pytest.approx(0)
 
 
 def test_higher_orders_are_never_less_likely():
@@ -132,9 +132,9 @@ def test_half_a_million_weighted_angles_in_an_instant():
     assert counts.sum() > 500_000
     GvM.fit(angles, weights=counts, order=6)  # compiles
     begin = time.process_time()
-    law = GvM.fit(angles, weights=counts, order=6)
+    dist = GvM.fit(angles, weights=counts, order=6)
     assert time.process_time() - begin < 0.5
-    assert law.moment(1) == pytest.approx((counts * np.exp(1j * angles)).sum() / counts.sum(), abs=1e-11)
+    assert dist.moment(1) == pytest.approx((counts * np.exp(1j * angles)).sum() / counts.sum(), abs=1e-11)
 
 
 def likelihood_on_the_line(data, degree):
@@ -180,10 +180,10 @@ SHAPES = {
 def test_narrow_data_are_fitted_as_on_the_line(spread, order, shape):
     """A GvM of order T on a short arc is the exponential of a polynomial of degree 2T; curvature adds spread²."""
     data = (SHAPES[shape] - SHAPES[shape].mean()) / SHAPES[shape].std()
-    law = GvM.fit(2.0 + spread * data, order=order)
-    height = law.logpdf(2.0 + spread * data).mean() + np.log(spread)
+    dist = GvM.fit(2.0 + spread * data, order=order)
+    height = dist.logpdf(2.0 + spread * data).mean() + np.log(spread)
     # Parameters of size K round the log density of the data by K·spread roundings.
-    slack = 0.3 * spread**2 + 4e-16 * spread * float(np.abs(law.eta).sum())
+    slack = 0.3 * spread**2 + 4e-16 * spread * float(np.abs(dist.eta).sum())
     assert height == pytest.approx(likelihood_on_the_line(data, 2 * order), abs=1e-6 + slack)
 
 
@@ -206,11 +206,11 @@ def test_narrow_data_are_fitted_or_the_fit_says_why_not(spread):
 def test_heavy_tails_on_a_short_arc():
     """Their maximum has a heap of 1e-13 of the mass on the far side, a wall that plain Newton steps run into."""
     data = 0.01 * np.random.default_rng(4).standard_t(3, size=2000)
-    law = GvM.fit(data, order=2)
-    assert law.modes().location.size == 2
+    dist = GvM.fit(data, order=2)
+    assert dist.modes().location.size == 2
     for t in (1, 2):
-        assert law.moment(t) == pytest.approx(np.exp(1j * t * data).mean(), abs=1e-12)
-    assert law.logpdf(data).mean() > VonMises.fit(data).logpdf(data).mean() + 1e-3
+        assert dist.moment(t) == pytest.approx(np.exp(1j * t * data).mean(), abs=1e-12)
+    assert dist.logpdf(data).mean() > VonMises.fit(data).logpdf(data).mean() + 1e-3
 
 
 @pytest.mark.parametrize(
@@ -218,14 +218,14 @@ def test_heavy_tails_on_a_short_arc():
 )
 def test_a_few_different_angles_are_enough_for_one_order_less(data):
     order = len(set(data)) - 1
-    law = GvM.fit(data, order=order)
+    dist = GvM.fit(data, order=order)
     for t in range(1, order + 1):
-        assert law.moment(t) == pytest.approx(np.exp(1j * t * np.array(data)).mean(), abs=1e-12)
+        assert dist.moment(t) == pytest.approx(np.exp(1j * t * np.array(data)).mean(), abs=1e-12)
     with pytest.raises(ValueError, match=f"lower the order to {order}"):
         GvM.fit([*data, data[0] + 2 * np.pi], order=order + 1)
 
 
-def test_a_law_too_narrow_for_doubles_is_refused():
+def test_a_distribution_too_narrow_for_doubles_is_refused():
     with pytest.raises(ValueError, match=r"total concentration.*at most 1e\+15, got 1e\+20"):
         GvM([1e20, 0.0])
     with pytest.raises(ValueError, match="total concentration"):

@@ -12,8 +12,8 @@ from portable import spaced
 
 from mgvm import ProjectedNormal, WrappedNormal
 from mgvm._validation import DegreesWarning
-from mgvm.circle import CircleLaw, _panels
-from mgvm.circle import _gaussian_plane as plane
+from mgvm.circle import CircularDistribution, base
+from mgvm.circle import projected_normal as plane
 
 EYE = np.eye(2)
 
@@ -25,12 +25,12 @@ def make(length, direction, condition, axis):
     return length * np.array([np.cos(direction), np.sin(direction)]), 0.5 * (cov + cov.T)
 
 
-def rounding(law, x):
+def rounding(dist, x):
     """What one rounding of the angle does to the log density, and what the log density itself rounds to."""
-    return 2.3e-16 * (np.abs(law.logpdf(x)) + np.maximum(np.abs(x), 1.0) * np.abs(law._log_slope(x)) + 1.0)
+    return 2.3e-16 * (np.abs(dist.logpdf(x)) + np.maximum(np.abs(x), 1.0) * np.abs(dist._log_slope(x)) + 1.0)
 
 
-LAWS = st.builds(
+DISTS = st.builds(
     make,
     st.one_of(st.just(0.0), st.floats(-3, 5).map(lambda e: 10.0**e)),
     st.floats(-4, 4),
@@ -47,22 +47,22 @@ class TestDensity:
         for _ in range(4):
             direction, axis = rng.uniform(-np.pi, np.pi, 2)
             mean, cov = make(length, direction, condition, axis)
-            law = ProjectedNormal(mean, cov)
+            dist = ProjectedNormal(mean, cov)
             peak = direction + rng.normal(size=3) / (1 + length)
             ridge = axis + rng.normal(size=3) / np.sqrt(condition)
             x = np.concatenate([rng.uniform(-4, 4, 4), peak, ridge, direction + np.pi + 0.1 * rng.normal(size=2)])
             exact = np.array([float(naive.mp_logpdf(v, mean, cov)) for v in x])
-            assert (np.abs(law.logpdf(x) - exact) <= 25 * rounding(law, x)).all()
+            assert (np.abs(dist.logpdf(x) - exact) <= 25 * rounding(dist, x)).all()
 
     @pytest.mark.parametrize("length", [0.0, 0.3, 1.0, 2.0, 4.0, 5.5, 8.0, 12.0])
     def test_dense_sweep(self, length):
         x = np.linspace(-np.pi, np.pi, 2001)
         for condition in (1.0, 3.0, 30.0, 1e3):
             mean, cov = make(length, 0.7, condition, -0.4)
-            law = ProjectedNormal(mean, cov)
+            dist = ProjectedNormal(mean, cov)
             # Solving with Σ loses its condition, and the twin's exponent is a difference of terms mᵀΣ⁻¹m.
             slack = 8 * np.finfo(float).eps * (1 + length**2) * condition
-            assert_allclose(law.logpdf(x), naive.logpdf(x, mean, cov), rtol=2e-14, atol=slack)
+            assert_allclose(dist.logpdf(x), naive.logpdf(x, mean, cov), rtol=2e-14, atol=slack)
 
     def test_the_radial_part_where_its_formulas_meet(self):
         along = np.concatenate([np.linspace(-12, 3, 400), -spaced(12, 1e8, 50), spaced(3, 1e8, 20)])
@@ -88,8 +88,8 @@ class TestDensity:
 
     @pytest.mark.parametrize(("length", "condition"), [(0.0, 5.0), (0.7, 1.0), (3.0, 10.0), (20.0, 2.0)])
     def test_slope_is_the_derivative(self, length, condition):
-        law, x, h = ProjectedNormal(*make(length, 1.0, condition, 0.2)), np.linspace(-3, 3, 41), 1e-6
-        assert_allclose(law._log_slope(x), (law.logpdf(x + h) - law.logpdf(x - h)) / (2 * h), rtol=1e-6, atol=1e-5)
+        dist, x, h = ProjectedNormal(*make(length, 1.0, condition, 0.2)), np.linspace(-3, 3, 41), 1e-6
+        assert_allclose(dist._log_slope(x), (dist.logpdf(x + h) - dist.logpdf(x - h)) / (2 * h), rtol=1e-6, atol=1e-5)
 
     def test_angular_central_gaussian(self):
         _, cov = make(0.0, 0.0, 40.0, 0.6)
@@ -98,10 +98,10 @@ class TestDensity:
         closed = 1 / (2 * np.pi * np.sqrt(np.linalg.det(cov)) * (u * np.linalg.solve(cov, u)).sum(axis=0))
         assert_allclose(ProjectedNormal([0.0, 0.0], cov).pdf(x), closed, rtol=1e-13)
 
-    def test_far_means_give_the_normal_law_of_the_angle(self):
-        law = ProjectedNormal([1e6, 0.0], [[1.0, 0.0], [0.0, 4.0]])
+    def test_far_means_give_the_normal_distribution_of_the_angle(self):
+        dist = ProjectedNormal([1e6, 0.0], [[1.0, 0.0], [0.0, 4.0]])
         x = np.linspace(-8e-6, 8e-6, 33)
-        assert_allclose(law.logpdf(x), scipy.stats.norm.logpdf(x, 0.0, 2e-6), rtol=0, atol=1e-4)
+        assert_allclose(dist.logpdf(x), scipy.stats.norm.logpdf(x, 0.0, 2e-6), rtol=0, atol=1e-4)
 
     @pytest.mark.parametrize("scale", [1e-150, 1e-3, 0.1, 7.0, 1e140])
     def test_scale_is_not_identifiable(self, scale):
@@ -118,14 +118,16 @@ class TestDistribution:
         rng = np.random.default_rng(11)
         for _ in range(3):
             mean, cov = make(length, rng.uniform(-3, 3), condition, rng.uniform(-3, 3))
-            law = ProjectedNormal(mean, cov)
-            x = np.concatenate([np.linspace(-4, 4, 41), law.icdf(np.linspace(0.01, 0.99, 15))])
-            assert_allclose(law.cdf(x), CircleLaw.cdf(law, x), rtol=0, atol=2e-15 * (1 + length + condition**0.5))
-            assert (np.diff(law.cdf(np.sort(x))) >= -1e-15).all()
+            dist = ProjectedNormal(mean, cov)
+            x = np.concatenate([np.linspace(-4, 4, 41), dist.icdf(np.linspace(0.01, 0.99, 15))])
+            assert_allclose(
+                dist.cdf(x), CircularDistribution.cdf(dist, x), rtol=0, atol=2e-15 * (1 + length + condition**0.5)
+            )
+            assert (np.diff(dist.cdf(np.sort(x))) >= -1e-15).all()
 
     def test_mpmath(self):
         mean, cov = make(1.5, 2.0, 6.0, 0.5)
-        law, ends = ProjectedNormal(mean, cov), [-2.5, -1.0, 0.3, 2.0, 3.0]
+        dist, ends = ProjectedNormal(mean, cov), [-2.5, -1.0, 0.3, 2.0, 3.0]
         with mpmath.workdps(20):
             total, low = mpmath.mpf(0), mpmath.mpf(-np.pi)
             for end in ends:
@@ -133,77 +135,77 @@ class TestDistribution:
                     lambda v: mpmath.exp(naive.mp_logpdf(v, mean, cov, 20)), mpmath.linspace(low, end, 4)
                 )
                 low = mpmath.mpf(end)
-                assert abs(law.cdf(end) - total) < 3e-16
+                assert abs(dist.cdf(end) - total) < 3e-16
 
     def test_ends_of_the_turn(self):
-        law = ProjectedNormal([[0.0, 0.0], [-5.0, 1e-3], [0.0, -2.0]], [EYE, EYE, [[1.0, 0.9], [0.9, 1.0]]])
-        assert_array_equal(law.cdf(-np.pi), 0.0)
-        # The second law has its mode here: an angle next to ±π is 4.4e-16 away, and rounded by as much.
-        slack = 1e-15 * (1 + law.pdf(np.pi))
-        assert (np.abs(law.cdf(np.nextafter(-np.pi, 0))) <= slack).all()
-        assert (np.abs(law.cdf(np.nextafter(np.pi, 0)) - 1.0) <= slack).all()
-        assert_allclose(law.cdf(0.5 + 4 * np.pi), law.cdf(0.5) + 2, rtol=1e-15)
+        dist = ProjectedNormal([[0.0, 0.0], [-5.0, 1e-3], [0.0, -2.0]], [EYE, EYE, [[1.0, 0.9], [0.9, 1.0]]])
+        assert_array_equal(dist.cdf(-np.pi), 0.0)
+        # The second distribution has its mode here: an angle next to ±π is 4.4e-16 away, and rounded by as much.
+        slack = 1e-15 * (1 + dist.pdf(np.pi))
+        assert (np.abs(dist.cdf(np.nextafter(-np.pi, 0))) <= slack).all()
+        assert (np.abs(dist.cdf(np.nextafter(np.pi, 0)) - 1.0) <= slack).all()
+        assert_allclose(dist.cdf(0.5 + 4 * np.pi), dist.cdf(0.5) + 2, rtol=1e-15)
 
     @pytest.mark.parametrize("parameters", [(0.0, 0.0, 1e4, 1.0), (1.0, 3.0, 5.0, 0.0), (1e5, -2.0, 2.0, 0.5)])
     def test_sampler(self, parameters):
-        law = ProjectedNormal(*make(*parameters))
-        draws = law.sample(20_000, rng=9)
+        dist = ProjectedNormal(*make(*parameters))
+        draws = dist.sample(20_000, rng=9)
         assert ((draws >= -np.pi) & (draws < np.pi)).all()
-        assert scipy.stats.kstest(draws, law.cdf).pvalue > 1e-5
+        assert scipy.stats.kstest(draws, dist.cdf).pvalue > 1e-5
 
 
 class TestExpectations:
     @pytest.mark.parametrize("length", [0.1, 1.0, 5.0, 40.0, 1e3, 1e6])
-    def test_resultant_of_the_round_law(self, length):
+    def test_resultant_of_the_round_distribution(self, length):
         # E cos φ = √(π/8) m e^{-m²/4} (I0(m²/4) + I1(m²/4)) for N((m, 0), I)
         with mpmath.workdps(30):
             z = mpmath.mpf(length) ** 2 / 4
             bessel = mpmath.besseli(0, z) + mpmath.besseli(1, z)
             exact = mpmath.sqrt(mpmath.pi / 8) * length * mpmath.exp(-z) * bessel
-        law = ProjectedNormal([0.0, length], EYE)
-        assert_allclose(law.resultant_length(), float(exact), rtol=1e-14)
+        dist = ProjectedNormal([0.0, length], EYE)
+        assert_allclose(dist.resultant_length(), float(exact), rtol=1e-14)
         # The moment is good to some roundings of 1, its direction to as many over its length.
-        assert_allclose(law.mean_direction(), np.pi / 2, rtol=0, atol=4 * np.finfo(float).eps / float(exact))
+        assert_allclose(dist.mean_direction(), np.pi / 2, rtol=0, atol=4 * np.finfo(float).eps / float(exact))
         with mpmath.workdps(30):
             # 1 - R loses what R keeps: twice the digits, and the asymptotic 1/2m² as a check of the reference.
             deficit = float(1 - exact)
-        assert_allclose(law.circular_variance(), deficit, rtol=1e-13)
+        assert_allclose(dist.circular_variance(), deficit, rtol=1e-13)
 
     @pytest.mark.parametrize("condition", [1.0, 4.0, 1e4, 1e12])
-    def test_moments_of_the_central_law(self, condition):
+    def test_moments_of_the_central_distribution(self, condition):
         # For axes 1 and r, E e^{2inφ} = ((1 - r) / (1 + r))^n about the major axis.
         _, cov = make(0.0, 0.0, condition, 0.4)
-        law, r = ProjectedNormal([0.0, 0.0], cov), np.sqrt(np.linalg.eigvalsh(cov)[0]) if condition < 1e5 else None
+        dist, r = ProjectedNormal([0.0, 0.0], cov), np.sqrt(np.linalg.eigvalsh(cov)[0]) if condition < 1e5 else None
         r = 1 / np.sqrt(condition) if r is None else r
         for n in (1, 2, 10, 60):
             exact = ((1 - r) / (1 + r)) ** n * np.exp(0.8j * n)
-            assert_allclose(law.moment(2 * n), exact, rtol=0, atol=2e-14 + 1e-9 * (condition > 1e5))
-        assert np.isnan(law.mean_direction()) or abs(law.moment(1)) < 1e-9
+            assert_allclose(dist.moment(2 * n), exact, rtol=0, atol=2e-14 + 1e-9 * (condition > 1e5))
+        assert np.isnan(dist.mean_direction()) or abs(dist.moment(1)) < 1e-9
 
     @pytest.mark.parametrize("parameters", [(0.3, 1.0, 5.0, 0.0), (4.0, -2.0, 1e4, 0.7), (1e3, 0.4, 3.0, 1.0)])
     def test_moments_and_entropy_against_a_dense_grid(self, parameters):
         mean, cov = make(*parameters)
-        law, n = ProjectedNormal(mean, cov), 300_007
+        dist, n = ProjectedNormal(mean, cov), 300_007
         x = np.linspace(-np.pi, np.pi, n, endpoint=False)
-        log_density = law.logpdf(x)
+        log_density = dist.logpdf(x)
         density = np.exp(log_density) * 2 * np.pi / n  # the trapezoid rule converges geometrically on a circle
         for k in (1, 2, 9):
-            assert_allclose(law.moment(k), (density * np.exp(1j * k * x)).sum(), rtol=0, atol=1e-13)
-        assert_allclose(law.entropy(), -(density * log_density).sum(), rtol=0, atol=2e-12)
+            assert_allclose(dist.moment(k), (density * np.exp(1j * k * x)).sum(), rtol=0, atol=1e-13)
+        assert_allclose(dist.entropy(), -(density * log_density).sum(), rtol=0, atol=2e-12)
 
-    def test_entropy_of_the_narrowest_laws_is_that_of_the_line(self):
-        law = ProjectedNormal(1e8 * np.array([np.cos(3.0), np.sin(3.0)]), EYE)
-        assert_allclose(law.entropy(), 0.5 * np.log(2 * np.pi * np.e) - np.log(1e8), rtol=1e-13)
+    def test_entropy_of_the_narrowest_distributions_is_that_of_the_line(self):
+        dist = ProjectedNormal(1e8 * np.array([np.cos(3.0), np.sin(3.0)]), EYE)
+        assert_allclose(dist.entropy(), 0.5 * np.log(2 * np.pi * np.e) - np.log(1e8), rtol=1e-13)
 
-    def test_divergence_of_central_laws(self):
-        # KL(uniform ‖ central law of axes 1, r) = 2 log((1 + r) / 2) - log r
+    def test_divergence_of_central_distributions(self):
+        # KL(uniform ‖ central distribution of axes 1, r) = 2 log((1 + r) / 2) - log r
         for condition in (1.0, 1e2, 1e6, 1e12):
-            law, r = ProjectedNormal([0.0, 0.0], np.diag([1.0, 1.0 / condition])), condition**-0.5
+            dist, r = ProjectedNormal([0.0, 0.0], np.diag([1.0, 1.0 / condition])), condition**-0.5
             uniform = WrappedNormal(0.0, 50.0)
-            assert_allclose(uniform.kl_divergence(law), 2 * np.log((1 + r) / 2) - np.log(r), rtol=0, atol=1e-13)
-            assert_allclose(uniform.entropy() - law.entropy(), law.kl_divergence(uniform), rtol=0, atol=1e-9)
+            assert_allclose(uniform.kl_divergence(dist), 2 * np.log((1 + r) / 2) - np.log(r), rtol=0, atol=1e-13)
+            assert_allclose(uniform.entropy() - dist.entropy(), dist.kl_divergence(uniform), rtol=0, atol=1e-9)
 
-    def test_modes_of_laws_with_one_and_with_two(self):
+    def test_modes_of_distributions_with_one_and_with_two(self):
         assert ProjectedNormal([3.0, 1.0], EYE).modes().location.shape == (1,)
         assert_allclose(ProjectedNormal([3.0, 1.0], EYE).modes().location, [np.arctan2(1.0, 3.0)], rtol=1e-14)
         location, density = ProjectedNormal([0.1, 0.0], np.diag([1.0, 0.01])).modes()
@@ -213,36 +215,36 @@ class TestExpectations:
 
 
 class TestProperties:
-    @given(law=LAWS)
+    @given(dist=DISTS)
     @settings(max_examples=80, deadline=None)
-    def test_integrates_to_one(self, law):
-        nodes, weights = _panels.flat_nodes_and_weights(law._panels())
-        widest = np.abs(law._log_slope(nodes)[law.pdf(nodes) * weights > 1e-6]).max()
-        assert_allclose((weights * law.pdf(nodes)).sum(), 1.0, rtol=0, atol=1e-14 + 1e-15 * widest)
+    def test_integrates_to_one(self, dist):
+        nodes, weights = base.flat_nodes_and_weights(dist._panels())
+        widest = np.abs(dist._log_slope(nodes)[dist.pdf(nodes) * weights > 1e-6]).max()
+        assert_allclose((weights * dist.pdf(nodes)).sum(), 1.0, rtol=0, atol=1e-14 + 1e-15 * widest)
 
-    @given(law=LAWS, x=st.floats(-6, 6), turn=st.floats(-6, 6))
+    @given(dist=DISTS, x=st.floats(-6, 6), turn=st.floats(-6, 6))
     @settings(deadline=None)
-    def test_rotates_and_repeats(self, law, x, turn):
+    def test_rotates_and_repeats(self, dist, x, turn):
         matrix = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
-        turned = ProjectedNormal(matrix @ law.mean, matrix @ law.cov @ matrix.T)
-        condition = np.linalg.cond(law.cov)
-        slack = 40 * rounding(law, x)
-        assert abs(law.logpdf(x + 2 * np.pi) - law.logpdf(x)) <= slack
+        turned = ProjectedNormal(matrix @ dist.mean, matrix @ dist.cov @ matrix.T)
+        condition = np.linalg.cond(dist.cov)
+        slack = 40 * rounding(dist, x)
+        assert abs(dist.logpdf(x + 2 * np.pi) - dist.logpdf(x)) <= slack
         # Turning the covariance rounds it, which its condition amplifies.
         if condition < 1e4:
-            assert abs(turned.logpdf(x + turn) - law.logpdf(x)) <= slack * (1 + condition)
+            assert abs(turned.logpdf(x + turn) - dist.logpdf(x)) <= slack * (1 + condition)
 
-    @given(law=LAWS)
+    @given(dist=DISTS)
     @settings(max_examples=40, deadline=None)
-    def test_bounds(self, law):
-        assert law.resultant_length() <= 1 + 1e-15
-        assert law.entropy() <= np.log(2 * np.pi) + 1e-14
+    def test_bounds(self, dist):
+        assert dist.resultant_length() <= 1 + 1e-15
+        assert dist.entropy() <= np.log(2 * np.pi) + 1e-14
 
-    @given(law=LAWS, p=st.floats(0, 1))
+    @given(dist=DISTS, p=st.floats(0, 1))
     @settings(max_examples=60, deadline=None)
-    def test_icdf_inverts_cdf(self, law, p):
-        x = law.icdf(p)
-        assert abs(law.cdf(x) - p) <= 1e-14 + 1e-14 * law.pdf(x)
+    def test_icdf_inverts_cdf(self, dist, p):
+        x = dist.icdf(p)
+        assert abs(dist.cdf(x) - p) <= 1e-14 + 1e-14 * dist.pdf(x)
 
 
 class TestFit:
@@ -259,15 +261,15 @@ class TestFit:
     def test_is_the_maximum(self, parameters):
         truth = ProjectedNormal(*make(*parameters))
         data = truth.sample(4000, rng=2)
-        law = ProjectedNormal.fit(data)
-        best = law.logpdf(data).mean()
-        assert_allclose(np.linalg.det(law.cov), 1.0, rtol=1e-6)
+        dist = ProjectedNormal.fit(data)
+        best = dist.logpdf(data).mean()
+        assert_allclose(np.linalg.det(dist.cov), 1.0, rtol=1e-6)
         # Chi square of four degrees of freedom: once in 10⁵ above 28.5.
         assert 0 <= 2 * data.size * (best - truth.logpdf(data).mean()) < 29
         rng = np.random.default_rng(0)
         for _ in range(10):
             push = 1e-3 * rng.normal(size=(2, 2))
-            moved = ProjectedNormal((EYE + push) @ law.mean, (EYE + push.T) @ law.cov @ (EYE + push))
+            moved = ProjectedNormal((EYE + push) @ dist.mean, (EYE + push.T) @ dist.cov @ (EYE + push))
             assert moved.logpdf(data).mean() <= best + 1e-12
 
     def test_many_angles_give_what_grouped_ones_give(self):
@@ -277,20 +279,20 @@ class TestFit:
         assert_allclose(single.mean, grouped.mean, rtol=0, atol=1e-5)
         assert_allclose(single.cov, grouped.cov, rtol=0, atol=1e-5)
 
-    def test_finds_the_antipodal_law(self):
+    def test_finds_the_antipodal_distribution(self):
         data = np.concatenate(
             [WrappedNormal(1.0, 0.2).sample(500, rng=1), WrappedNormal(1.0 - np.pi, 0.2).sample(500, rng=2)]
         )
         assert ProjectedNormal.fit(data).modes().location.shape == (2,)
 
     def test_the_plateau_of_uniform_angles(self):
-        law = ProjectedNormal.fit(np.linspace(-np.pi, np.pi, 1440, endpoint=False))
-        assert_allclose(law.pdf(np.linspace(-3, 3, 50)), 1 / (2 * np.pi), rtol=1e-8)
+        dist = ProjectedNormal.fit(np.linspace(-np.pi, np.pi, 1440, endpoint=False))
+        assert_allclose(dist.pdf(np.linspace(-3, 3, 50)), 1 / (2 * np.pi), rtol=1e-8)
 
     def test_narrow_data(self):
         data = 3.0 + 1e-6 * np.random.default_rng(0).normal(size=500)
-        law = ProjectedNormal.fit(data)
-        assert law.logpdf(data).mean() >= WrappedNormal.fit(data).logpdf(data).mean() - 1e-8
+        dist = ProjectedNormal.fit(data)
+        assert dist.logpdf(data).mean() >= WrappedNormal.fit(data).logpdf(data).mean() - 1e-8
 
 
 class TestBadInput:

@@ -1,4 +1,4 @@
-"""The von Mises law against SciPy and mpmath."""
+"""The von Mises distribution against SciPy and mpmath."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ KAPPAS = [0.0, 1e-8, 1e-3, 0.5, 1.0, 10.0, 99.0, 399.0, 401.0, 1e4, 1e6, 1e8]
 
 @pytest.mark.parametrize("kappa", KAPPAS)
 def test_against_mpmath(kappa):
-    law = VonMises(0.4, kappa)
+    dist = VonMises(0.4, kappa)
     with mp.workdps(40):
         k = mp.mpf(kappa)
         log_i0 = (
@@ -26,15 +26,15 @@ def test_against_mpmath(kappa):
         entropy = mp.log(2 * mp.pi) + log_i0 - k * ratio
         log_z = mp.log(2 * mp.pi) + log_i0
         spread = 1 - ratio
-        assert abs(mp.mpf(float(law.circular_variance())) - spread) <= 1e-11 * spread
-    assert abs(law.log_normalizer() - log_z) <= 1e-13 * max(1, abs(log_z))
-    assert abs(law.resultant_length() - ratio) <= 1e-14
-    assert abs(law.entropy() - entropy) <= 1e-12
+        assert abs(mp.mpf(float(dist.circular_variance())) - spread) <= 1e-11 * spread
+    assert abs(dist.log_normalizer() - log_z) <= 1e-13 * max(1, abs(log_z))
+    assert abs(dist.resultant_length() - ratio) <= 1e-14
+    assert abs(dist.entropy() - entropy) <= 1e-12
     for x in (0.4, 0.4 + 1e-4, 1.0, -2.7):
         with mp.workdps(40):
             exact = k * mp.cos(mp.mpf(x) - mp.mpf(0.4)) - log_z
         slope = kappa * abs(np.sin(x - 0.4))
-        assert abs(law.logpdf(x) - float(exact)) <= 1e-13 + 4e-16 * (slope + abs(float(exact)))
+        assert abs(dist.logpdf(x) - float(exact)) <= 1e-13 + 4e-16 * (slope + abs(float(exact)))
 
 
 def _ratio(k):
@@ -44,15 +44,15 @@ def _ratio(k):
 
 @pytest.mark.parametrize("kappa", [0.01, 1.0, 30.0, 600.0])
 def test_against_scipy(kappa):
-    law, peer = VonMises(-1.0, kappa), stats.vonmises(kappa, loc=-1.0)
+    dist, peer = VonMises(-1.0, kappa), stats.vonmises(kappa, loc=-1.0)
     x = np.linspace(-4, 2, 25)
-    assert law.logpdf(x) == pytest.approx(peer.logpdf(x), abs=1e-11)
-    assert law.cdf(x) - law.cdf(-1.0) == pytest.approx(peer.cdf(x) - peer.cdf(-1.0), abs=1e-9)
-    assert law.entropy() == pytest.approx(peer.entropy(), abs=1e-11)
+    assert dist.logpdf(x) == pytest.approx(peer.logpdf(x), abs=1e-11)
+    assert dist.cdf(x) - dist.cdf(-1.0) == pytest.approx(peer.cdf(x) - peer.cdf(-1.0), abs=1e-9)
+    assert dist.entropy() == pytest.approx(peer.entropy(), abs=1e-11)
 
 
 def test_divergence_keeps_its_digits():
-    """Two narrow laws 1e-6 apart in concentration: KL = ½ Var(cos φ) Δκ² to leading order."""
+    """Two narrow distributions 1e-6 apart in concentration: KL = ½ Var(cos φ) Δκ² to leading order."""
     kappa = 1e6
     divergence = VonMises(0.0, kappa).kl_divergence(VonMises(1e-4, kappa))
     assert divergence == pytest.approx(kappa * (1 - 0.5 / kappa) * (1 - np.cos(1e-4)), rel=1e-7)
@@ -62,9 +62,9 @@ def test_divergence_keeps_its_digits():
 @pytest.mark.parametrize("kappa", [1e-2, 1.0, 1e2, 1e6, 1e12])
 def test_fit(kappa):
     data = VonMises(3.0, kappa).sample(20_000, rng=1)
-    law = VonMises.fit(data)
-    assert law.circular_variance() == pytest.approx(_spread(data), rel=1e-9)
-    assert law.logpdf(data).mean() >= VonMises(3.0, kappa).logpdf(data).mean()
+    dist = VonMises.fit(data)
+    assert dist.circular_variance() == pytest.approx(_spread(data), rel=1e-9)
+    assert dist.logpdf(data).mean() >= VonMises(3.0, kappa).logpdf(data).mean()
 
 
 def _spread(data):
@@ -73,6 +73,6 @@ def _spread(data):
 
 
 def test_fit_of_two_angles():
-    law = VonMises.fit([1.0, 1.2])
-    assert law.mu == pytest.approx(1.1)
-    assert law.resultant_length() == pytest.approx(np.cos(0.1), abs=1e-13)
+    dist = VonMises.fit([1.0, 1.2])
+    assert dist.mu == pytest.approx(1.1)
+    assert dist.resultant_length() == pytest.approx(np.cos(0.1), abs=1e-13)

@@ -12,7 +12,7 @@ from portable import spaced
 
 from mgvm import WrappedNormal
 from mgvm._validation import DegreesWarning
-from mgvm.circle import CircleLaw, _panels
+from mgvm.circle import CircularDistribution, base
 
 SIGMAS = [1e-8, 1e-5, 1e-3, 0.05, 0.3, 0.36, 0.7, 1.0, 1.3, 1.49999, 1.5, 1.50001, 1.8, 2.5, 3.5, 4.9]
 MUS = [0.0, 0.7, -3.1, np.pi, 40.0]
@@ -26,21 +26,21 @@ class TestDensity:
     def test_mpmath(self, mu, sigma):
         near = mu + min(sigma, 1.0) * np.array([-7.0, -1.3, 0.0, 0.4, 3.0])
         x = np.concatenate([near, mu + np.pi + min(sigma**2, 1.0) * np.array([-0.3, 0.0, 0.9]), [-3.0, 0.5, 25.0]])
-        law = WrappedNormal(mu, sigma)
+        dist = WrappedNormal(mu, sigma)
         exact = np.array([float(naive.mp_logpdf(v, mu, sigma)) for v in x])
         # The offset x - μ is known to a rounding of x and of μ: that much, times the slope, is not ours to give.
-        unknown = 2.5e-16 * np.maximum(np.abs(x), abs(mu)) * np.minimum(np.abs(law._log_slope(x)), 4.0 / sigma**2)
+        unknown = 2.5e-16 * np.maximum(np.abs(x), abs(mu)) * np.minimum(np.abs(dist._log_slope(x)), 4.0 / sigma**2)
         # Of the value: d², σ², their quotient and the sum with log σ are rounded once each, 4 u, u = 2^-53. Twice that.
-        assert (np.abs(law.logpdf(x) - exact) <= 1e-15 + 9e-16 * np.abs(exact) + 2 * unknown).all()
+        assert (np.abs(dist.logpdf(x) - exact) <= 1e-15 + 9e-16 * np.abs(exact) + 2 * unknown).all()
 
     def test_dense_sweep_over_sigma_and_angle(self):
         x = np.linspace(-np.pi, np.pi, 301)
         for sigma in spaced(0.02, 8.0, 200):
-            law, exact = WrappedNormal(0.3, sigma), naive.logpdf(x, 0.3, sigma)
+            dist, exact = WrappedNormal(0.3, sigma), naive.logpdf(x, 0.3, sigma)
             # The twin's offset comes from a sum and a difference with π, ours from a difference: three roundings of up
             # to 4.4e-16, which cost as much as the slope. Twice that.
-            slack = 4e-15 + 1e-13 * np.abs(exact) + 2.7e-15 * np.minimum(np.abs(law._log_slope(x)), 4.0 / sigma**2)
-            assert (np.abs(law.logpdf(x) - exact) <= slack).all()
+            slack = 4e-15 + 1e-13 * np.abs(exact) + 2.7e-15 * np.minimum(np.abs(dist._log_slope(x)), 4.0 / sigma**2)
+            assert (np.abs(dist.logpdf(x) - exact) <= slack).all()
 
     def test_both_series_agree_at_the_crossover(self):
         x = np.linspace(-np.pi, np.pi, 2001)
@@ -55,9 +55,9 @@ class TestDensity:
 
     @pytest.mark.parametrize("sigma", [0.01, 0.5, 1.4, 1.6, 4.0])
     def test_slope_is_the_derivative(self, sigma):
-        law, x, h = WrappedNormal(1.0, sigma), np.linspace(-3, 3, 37), 1e-6
-        difference = (law.logpdf(x + h) - law.logpdf(x - h)) / (2 * h)
-        assert_allclose(law._log_slope(x), difference, rtol=1e-5, atol=1e-8 / sigma**2)
+        dist, x, h = WrappedNormal(1.0, sigma), np.linspace(-3, 3, 37), 1e-6
+        difference = (dist.logpdf(x + h) - dist.logpdf(x - h)) / (2 * h)
+        assert_allclose(dist._log_slope(x), difference, rtol=1e-5, atol=1e-8 / sigma**2)
 
     def test_tiny_sigma_underflows_without_a_word(self):
         assert WrappedNormal(0.0, 1e-200).logpdf(1.0) == -np.inf
@@ -68,42 +68,42 @@ class TestDistribution:
     @pytest.mark.parametrize("sigma", SIGMAS)
     @pytest.mark.parametrize("mu", [0.0, 0.7, -3.1])
     def test_mpmath(self, mu, sigma):
-        law = WrappedNormal(mu, sigma)
+        dist = WrappedNormal(mu, sigma)
         x = np.array([-3.14, -1.0, 0.3, mu - sigma if sigma < 1 else 2.0, mu if sigma < 1 else 3.0, 3.1])
         exact = [float(naive.mp_cdf(v, mu, sigma)) for v in x]
-        assert_allclose(law.cdf(x), exact, rtol=0, atol=6e-16 + 1e-15 * min(law.pdf(mu), 1 / sigma))
+        assert_allclose(dist.cdf(x), exact, rtol=0, atol=6e-16 + 1e-15 * min(dist.pdf(mu), 1 / sigma))
 
     def test_dense_sweep(self):
         x = np.linspace(-np.pi, np.pi, 101)
         for sigma in spaced(0.02, 8.0, 100):
             for mu in (0.0, 2.9):
-                law = WrappedNormal(mu, sigma)
-                assert_allclose(law.cdf(x), naive.cdf(x, mu, sigma), rtol=0, atol=3e-15 / min(sigma, 1.0))
-                assert_allclose(law.cdf(x), CircleLaw.cdf(law, x), rtol=0, atol=2e-15 / min(sigma, 1.0))
+                dist = WrappedNormal(mu, sigma)
+                assert_allclose(dist.cdf(x), naive.cdf(x, mu, sigma), rtol=0, atol=3e-15 / min(sigma, 1.0))
+                assert_allclose(dist.cdf(x), CircularDistribution.cdf(dist, x), rtol=0, atol=2e-15 / min(sigma, 1.0))
 
     def test_ends_of_the_turn(self):
-        law = WrappedNormal([0.0, 3.0, -3.0], [[1e-3], [1.0], [50.0]])
-        assert_array_equal(law.cdf(-np.pi), 0.0)
-        assert_allclose(law.cdf(np.pi), 1.0, rtol=0, atol=1e-12)
-        assert_array_equal(law.icdf(0.0), -np.pi)
-        assert_array_equal(law.icdf(1.0), np.pi)
+        dist = WrappedNormal([0.0, 3.0, -3.0], [[1e-3], [1.0], [50.0]])
+        assert_array_equal(dist.cdf(-np.pi), 0.0)
+        assert_allclose(dist.cdf(np.pi), 1.0, rtol=0, atol=1e-12)
+        assert_array_equal(dist.icdf(0.0), -np.pi)
+        assert_array_equal(dist.icdf(1.0), np.pi)
 
     @pytest.mark.parametrize(("mu", "sigma"), [(0.0, 1e-6), (3.0, 0.4), (-2.0, 1.5), (1.0, 40.0)])
     def test_sampler(self, mu, sigma):
-        law = WrappedNormal(mu, sigma)
-        draws = law.sample(20_000, rng=7)
+        dist = WrappedNormal(mu, sigma)
+        draws = dist.sample(20_000, rng=7)
         assert ((draws >= -np.pi) & (draws < np.pi)).all()
-        assert scipy.stats.kstest(draws, law.cdf).pvalue > 1e-5
+        assert scipy.stats.kstest(draws, dist.cdf).pvalue > 1e-5
 
 
 class TestClosedForms:
     def test_moments_against_quadrature(self):
-        law = WrappedNormal([0.5, -3.0, 2.0, 0.0], [1e-3, 0.4, 1.7, 9.0])
+        dist = WrappedNormal([0.5, -3.0, 2.0, 0.0], [1e-3, 0.4, 1.7, 9.0])
         for k in (-2, 0, 1, 3, 7, 40):
-            assert_allclose(law.moment(k), CircleLaw.moment(law, k), rtol=0, atol=4e-15)
-        assert_allclose(law.resultant_length(), np.abs(law.moment(1)), rtol=1e-15)
+            assert_allclose(dist.moment(k), CircularDistribution.moment(dist, k), rtol=0, atol=4e-15)
+        assert_allclose(dist.resultant_length(), np.abs(dist.moment(1)), rtol=1e-15)
         narrow = WrappedNormal([0.1, 3.0, -1.0, 2.0], [1e-7, 1e-3, 0.3, 2.0])
-        assert_allclose(narrow.circular_variance(), CircleLaw.circular_variance(narrow), rtol=1e-14)
+        assert_allclose(narrow.circular_variance(), CircularDistribution.circular_variance(narrow), rtol=1e-14)
 
     def test_mean_direction(self):
         assert_allclose(WrappedNormal([7.0, 0.0, 1.0], 0.5).mean_direction(), [7.0 - 2 * np.pi, 0.0, 1.0], rtol=1e-15)
@@ -128,12 +128,12 @@ class TestClosedForms:
         assert_allclose(location, [[4.0 - 2 * np.pi], [np.nan]])
         assert_allclose(density[0], WrappedNormal(0.0, 0.5).pdf(0.0))
 
-    def test_divergence_of_narrow_laws_is_that_of_the_line(self):
+    def test_divergence_of_narrow_distributions_is_that_of_the_line(self):
         first, second = WrappedNormal(0.1, 0.01), WrappedNormal(0.13, 0.02)
         line = np.log(2.0) + (0.01**2 + 0.03**2) / (2 * 0.02**2) - 0.5
         assert_allclose(first.kl_divergence(second), line, rtol=1e-12)
 
-    def test_divergence_of_nearly_equal_laws_keeps_its_digits(self):
+    def test_divergence_of_nearly_equal_distributions_keeps_its_digits(self):
         # Fisher information of μ on the line: KL is δ²/2σ².
         assert_allclose(WrappedNormal(0.0, 0.1).kl_divergence(WrappedNormal(1e-9, 0.1)), 0.5e-16, rtol=1e-6)
 
@@ -142,41 +142,41 @@ class TestProperties:
     @given(mu=ANGLE, sigma=SIGMA)
     @settings(max_examples=60, deadline=None)
     def test_integrates_to_one(self, mu, sigma):
-        law = WrappedNormal(mu, sigma)
-        nodes, weights = _panels.flat_nodes_and_weights(law._panels())
-        assert_allclose((weights * law.pdf(nodes)).sum(), 1.0, rtol=0, atol=1e-15 * (4 + 1 / sigma))
+        dist = WrappedNormal(mu, sigma)
+        nodes, weights = base.flat_nodes_and_weights(dist._panels())
+        assert_allclose((weights * dist.pdf(nodes)).sum(), 1.0, rtol=0, atol=1e-15 * (4 + 1 / sigma))
 
     @given(mu=ANGLE, sigma=SIGMA, x=ANGLE, turn=ANGLE)
     @settings(deadline=None)
     def test_rotates_and_repeats(self, mu, sigma, x, turn):
-        law = WrappedNormal(mu, sigma)
-        slack = 1e-14 * (1 + abs(law._log_slope(x)) + 4 / sigma**2) + 1e-14 * abs(law.logpdf(x))
-        assert abs(law.logpdf(x + 2 * np.pi) - law.logpdf(x)) <= slack
-        assert abs(WrappedNormal(mu + turn, sigma).logpdf(x + turn) - law.logpdf(x)) <= slack
-        assert abs(law.cdf(x + 2 * np.pi) - law.cdf(x) - 1) <= 1e-14 * (1 + 1 / sigma)
+        dist = WrappedNormal(mu, sigma)
+        slack = 1e-14 * (1 + abs(dist._log_slope(x)) + 4 / sigma**2) + 1e-14 * abs(dist.logpdf(x))
+        assert abs(dist.logpdf(x + 2 * np.pi) - dist.logpdf(x)) <= slack
+        assert abs(WrappedNormal(mu + turn, sigma).logpdf(x + turn) - dist.logpdf(x)) <= slack
+        assert abs(dist.cdf(x + 2 * np.pi) - dist.cdf(x) - 1) <= 1e-14 * (1 + 1 / sigma)
 
     @given(mu=ANGLE, sigma=SIGMA)
     @settings(deadline=None)
     def test_bounds(self, mu, sigma):
-        law = WrappedNormal(mu, sigma)
-        assert 0 <= law.resultant_length() <= 1
-        assert law.entropy() <= np.log(2 * np.pi) + 1e-15
+        dist = WrappedNormal(mu, sigma)
+        assert 0 <= dist.resultant_length() <= 1
+        assert dist.entropy() <= np.log(2 * np.pi) + 1e-15
 
     @given(mu=ANGLE, sigma=SIGMA, p=st.floats(0, 1))
     @settings(deadline=None)
     def test_icdf_inverts_cdf(self, mu, sigma, p):
-        law = WrappedNormal(mu, sigma)
-        assert abs(law.cdf(law.icdf(p)) - p) <= 1e-15 + 4e-15 / sigma
+        dist = WrappedNormal(mu, sigma)
+        assert abs(dist.cdf(dist.icdf(p)) - p) <= 1e-15 + 4e-15 / sigma
 
 
 class TestFit:
     @pytest.mark.parametrize(("mu", "sigma"), [(3.0, 0.4), (1.0, 1.4), (-1.0, 1.6), (0.5, 1e-6), (0.0, 3.0)])
     def test_is_the_maximum(self, mu, sigma):
         data = WrappedNormal(mu, sigma).sample(20_000, rng=3)
-        law = WrappedNormal.fit(data)
-        best = law.logpdf(data).mean()
+        dist = WrappedNormal.fit(data)
+        best = dist.logpdf(data).mean()
         for a, b in [(1e-4, 0), (-1e-4, 0), (0, 1e-4), (0, -1e-4)]:
-            assert WrappedNormal(law.mu + a * law.sigma, law.sigma * np.exp(b)).logpdf(data).mean() <= best + 1e-15
+            assert WrappedNormal(dist.mu + a * dist.sigma, dist.sigma * np.exp(b)).logpdf(data).mean() <= best + 1e-15
         ratio = 2 * data.size * (best - WrappedNormal(mu, sigma).logpdf(data).mean())
         assert 0 <= ratio < 24  # chi square of two degrees of freedom: once in 10⁵ above 23
 
@@ -188,13 +188,13 @@ class TestFit:
 
     def test_beats_moment_matching(self):
         data = np.concatenate([WrappedNormal(0.0, 0.3).sample(900, rng=1), np.linspace(-np.pi, np.pi, 100)])
-        law, first = WrappedNormal.fit(data), np.exp(1j * data).mean()
+        dist, first = WrappedNormal.fit(data), np.exp(1j * data).mean()
         moments = WrappedNormal(np.angle(first), np.sqrt(-2 * np.log(np.abs(first))))
-        assert law.logpdf(data).sum() > moments.logpdf(data).sum()
+        assert dist.logpdf(data).sum() > moments.logpdf(data).sum()
 
-    def test_no_concentration_gives_the_uniform_law(self):
-        law = WrappedNormal.fit(np.linspace(-np.pi, np.pi, 1440, endpoint=False))
-        assert_allclose(law.pdf(np.linspace(-3, 3, 50)), 1 / (2 * np.pi), rtol=1e-14)
+    def test_no_concentration_gives_the_uniform_distribution(self):
+        dist = WrappedNormal.fit(np.linspace(-np.pi, np.pi, 1440, endpoint=False))
+        assert_allclose(dist.pdf(np.linspace(-3, 3, 50)), 1 / (2 * np.pi), rtol=1e-14)
 
 
 class TestBadInput:

@@ -6,7 +6,7 @@ import pytest
 from mgvm import VonMises
 from mgvm.datasets import load_tides, load_wind_europe
 from mgvm.experiments import _demo_text, _tides_figure, _wind_figure, demo, regressions
-from mgvm.models import GvMRegressor, NeighborsCircularRegressor
+from mgvm.regression.baselines import GvMRegressor, NeighborsCircularRegressor
 
 
 @pytest.fixture(scope="module")

@@ -19,17 +19,18 @@ def panels(result):
     return {panel.letter: panel for panel in result.panels}
 
 
-def test_the_base_law_has_two_modes_and_is_not_symmetric():
-    law = figure1.base_law()
-    assert naive.modes(law.logpdf, 101) == 2
-    p = np.exp(law.logpdf(naive.square(101)))
-    # Σ_x p(x) p(s - x) for every s: Σ p² at the right s if the law is symmetric about a point, less at all if not.
+def test_the_base_distribution_has_two_modes_and_is_not_symmetric():
+    dist = figure1.base_distribution()
+    assert naive.modes(dist.logpdf, 101) == 2
+    p = np.exp(dist.logpdf(naive.square(101)))
+    # Σ_x p(x) p(s - x) for every s: Σ p² at the right s if the distribution is symmetric about a point, less at all if
+    # not.
     assert np.fft.ifft2(np.fft.fft2(p) ** 2).real.max() < 0.95 * (p**2).sum()
 
 
 def test_approximations_have_one_mode_and_the_mgvm_keeps_it(panels):
     for letter in "bcde":
-        assert naive.modes(panels[letter].law.logpdf, 101) == 1
+        assert naive.modes(panels[letter].dist.logpdf, 101) == 1
 
 
 def test_divergences_of_the_panels(panels):
@@ -43,67 +44,67 @@ def test_divergences_of_the_panels(panels):
 @pytest.mark.parametrize("letter", "bcde")
 def test_divergences_agree_with_plain_sums(panels, letter):
     panel = panels[letter]
-    parent = panels[panel.of].law.logpdf
+    parent = panels[panel.of].dist.logpdf
     if letter == "d":
-        parent = naive.wrapped_normal_logpdf(panels["b"].law.mean, panels["b"].law.cov)
-    assert panel.kl == pytest.approx(naive.kl(parent, panel.law.logpdf, 150), abs=1e-11)
+        parent = naive.wrapped_normal_logpdf(panels["b"].dist.mean, panels["b"].dist.cov)
+    assert panel.kl == pytest.approx(naive.kl(parent, panel.dist.logpdf, 150), abs=1e-11)
 
 
 @pytest.mark.parametrize("letter", "bcde")
 def test_twice_the_nodes_change_nothing(panels, letter):
     panel = panels[letter]
-    parent = panels[panel.of].law
-    finer = figure1.divergence(parent.logpdf, panel.law.logpdf, TorusGrid(2 * figure1.NODES))
+    parent = panels[panel.of].dist
+    finer = figure1.divergence(parent.logpdf, panel.dist.logpdf, TorusGrid(2 * figure1.NODES))
     assert abs(finer - panel.kl) < 1e-12
 
 
 def test_no_wrapped_normal_nearby_is_better(panels):
-    grid, base, best = TorusGrid(64), panels["a"].law, panels["b"].law
+    grid, base, best = TorusGrid(64), panels["a"].dist, panels["b"].dist
     rng = np.random.default_rng(0)
     for size in (1e-3, 1e-2, 0.1):
         for _ in range(10):
             factor = np.linalg.cholesky(best.cov) + size * np.tril(rng.standard_normal((2, 2)))
-            law = MultivariateWrappedNormal(best.mean + size * rng.standard_normal(2), factor @ factor.T)
-            assert figure1.divergence(base.logpdf, law.logpdf, grid) > panels["b"].kl
+            dist = MultivariateWrappedNormal(best.mean + size * rng.standard_normal(2), factor @ factor.T)
+            assert figure1.divergence(base.logpdf, dist.logpdf, grid) > panels["b"].kl
 
 
-def test_no_sine_law_nearby_is_better(panels):
-    grid, base, best = TorusGrid(64), panels["a"].law, panels["c"].law
-    # Without second harmonics, and with |P| = |Q| and arg Q - arg P = 2 μ₂ + π, it is a sine law.
+def test_no_sine_distribution_nearby_is_better(panels):
+    grid, base, best = TorusGrid(64), panels["a"].dist, panels["c"].dist
+    # Without second harmonics, and with |P| = |Q| and arg Q - arg P = 2 μ₂ + π, it is a sine distribution.
     assert not best.b.any()
     mu, coupling = np.angle(best.a), 2.0 * best.P[0, 1] * np.exp(1j * (np.angle(best.a[1]) - np.angle(best.a[0])))
     assert abs(coupling.imag) < 1e-12
     middle = np.array([*mu, *np.abs(best.a), coupling.real])
-    assert figure1.sine_law(middle) == best
+    assert figure1.sine_distribution(middle) == best
     rng = np.random.default_rng(0)
     for size in (1e-3, 1e-2, 0.1, 1.0):
         for _ in range(10):
             changed = middle + size * rng.standard_normal(5)
             changed[2:4] = np.abs(changed[2:4])
-            assert figure1.divergence(base.logpdf, figure1.sine_law(changed).logpdf, grid) > panels["c"].kl
+            assert figure1.divergence(base.logpdf, figure1.sine_distribution(changed).logpdf, grid) > panels["c"].kl
 
 
 def test_the_best_mgvm_has_the_moments_of_its_target(panels):
     grid = TorusGrid(96)
     for letter in "de":
-        law = panels[letter].law
-        statistics = law.sufficient_statistics(grid.points)
+        dist = panels[letter].dist
+        statistics = dist.sufficient_statistics(grid.points)
         wanted, found = (
-            grid.shares(one.logpdf(grid.points)) @ statistics for one in (panels[panels[letter].of].law, law)
+            grid.shares(one.logpdf(grid.points)) @ statistics for one in (panels[panels[letter].of].dist, dist)
         )
         np.testing.assert_allclose(found, wanted, atol=1e-13)
 
 
 def test_an_mgvm_is_its_own_best_approximation():
-    grid, law = TorusGrid(64), figure1.base_law()
-    found = figure1.best_mgvm(grid.shares(law.log_density(grid.points)), grid)
-    np.testing.assert_allclose(found.natural_vector(), law.natural_vector(), atol=1e-10)
+    grid, dist = TorusGrid(64), figure1.base_distribution()
+    found = figure1.best_mgvm(grid.shares(dist.log_density(grid.points)), grid)
+    np.testing.assert_allclose(found.natural_vector(), dist.natural_vector(), atol=1e-10)
 
 
 def test_a_narrow_target_is_reached_from_afar():
     grid = TorusGrid(256)
-    law = MGvM.from_sine([1.0, -2.0], [60.0, 40.0], [[0.0, 15.0], [15.0, 0.0]])
-    shares = grid.shares(law.log_density(grid.points))
+    dist = MGvM.from_sine([1.0, -2.0], [60.0, 40.0], [[0.0, 15.0], [15.0, 0.0]])
+    shares = grid.shares(dist.log_density(grid.points))
     found = figure1.best_mgvm(shares, grid)
     assert kl_divergence(shares, grid.shares(found.log_density(grid.points))) < 1e-10
 
@@ -125,10 +126,10 @@ def test_twice_the_nodes_change_nothing_in_the_table(result, spread, correlation
     assert abs(finer.kl - found.kl) < 1e-12
 
 
-def test_other_starts_find_the_same_laws(panels):
-    grid, base = TorusGrid(figure1.FIT_NODES), panels["a"].law
+def test_other_starts_find_the_same_distributions(panels):
+    grid, base = TorusGrid(figure1.FIT_NODES), panels["a"].dist
     shares = grid.shares(base.log_density(grid.points))
-    again = figure1.best_sine_law(shares, grid, np.random.default_rng(5))
+    again = figure1.best_sine_distribution(shares, grid, np.random.default_rng(5))
     assert figure1.divergence(base.logpdf, again.logpdf, grid) == pytest.approx(panels["c"].kl, abs=1e-12)
 
 

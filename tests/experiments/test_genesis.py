@@ -1,4 +1,4 @@
-"""Genesis of circular laws: angles made from Gaussians follow the laws that they should, and no others."""
+"""Genesis of circular distributions: angles made from Gaussians follow the distributions that they should, and no others."""
 
 import numpy as np
 import pytest
@@ -27,7 +27,7 @@ def test_a_gaussian_on_the_circle_is_the_gvm_of_the_formula():
 
 
 def test_kuiper_by_hand():
-    # A uniform law has F = (x + π) / 2π; the steps of four draws are 1/4 high.
+    # A uniform distribution has F = (x + π) / 2π; the steps of four draws are 1/4 high.
     draws = 2 * np.pi * np.array([0.05, 0.1, 0.15, 0.9]) - np.pi
     assert genesis.kuiper_distance(VonMises(0.0, 0.0), draws) == pytest.approx(0.6 + 0.15)
     # It does not depend on where the circle is cut.
@@ -37,22 +37,23 @@ def test_kuiper_by_hand():
 
 def test_chance_exceeds_the_critical_distance_one_time_in_twenty():
     rng = np.random.default_rng(0)
-    law = VonMises(0.0, 0.0)
+    dist = VonMises(0.0, 0.0)
     beyond = [
-        genesis.kuiper_distance(law, rng.uniform(-np.pi, np.pi, 80)) > genesis.critical_distance(80) for _ in range(300)
+        genesis.kuiper_distance(dist, rng.uniform(-np.pi, np.pi, 80)) > genesis.critical_distance(80)
+        for _ in range(300)
     ]
     assert 0.02 < np.mean(beyond) < 0.09
 
 
-def test_every_construction_follows_its_law(found):
+def test_every_construction_follows_its_distribution(found):
     assert [one.family for one in found.constructions] == list(genesis.FAMILIES)
     for one in found.constructions:
         assert one.angles.size == 4000
         assert one.kuiper < one.critical
-        assert one.log_density == pytest.approx(float(-one.law.entropy()), abs=0.06)
+        assert one.log_density == pytest.approx(float(-one.dist.entropy()), abs=0.06)
 
 
-def test_a_wrong_law_is_noticed(found):
+def test_a_wrong_distribution_is_noticed(found):
     line = found.constructions[0]
     mean, deviation = genesis.LINE
     wrong = WrappedNormal(mean, 1.1 * deviation)
@@ -60,8 +61,8 @@ def test_a_wrong_law_is_noticed(found):
     # A radius of 1 is not the same as any radius.
     mean, cov = genesis.ANY
     directions = np.arctan2(*found.constructions[3].seen.T[::-1])
-    law = genesis.conditioned(mean, cov)
-    assert genesis.kuiper_distance(law, directions) > 2 * genesis.critical_distance(directions.size)
+    dist = genesis.conditioned(mean, cov)
+    assert genesis.kuiper_distance(dist, directions) > 2 * genesis.critical_distance(directions.size)
 
 
 def test_the_own_family_fits_best_and_what_holds_it_as_well(found):
@@ -84,7 +85,7 @@ def test_what_is_drawn_and_told(found):
     assert len(roses) == len(figure.axes) / 2 == 4
     for ax, one in zip(roses, found.constructions, strict=True):
         (curve,) = ax.lines
-        np.testing.assert_allclose(curve.get_ydata() ** 2 / 2, one.law.pdf(curve.get_xdata()), rtol=1e-9)
+        np.testing.assert_allclose(curve.get_ydata() ** 2 / 2, one.dist.pdf(curve.get_xdata()), rtol=1e-9)
         # Neighbouring sectors have neighbouring colours, also across ±π.
         colours = np.array([bar.get_facecolor()[:3] for bar in ax.patches])
         assert np.abs(colours - np.roll(colours, 1, axis=0)).max() < 0.12

@@ -22,7 +22,7 @@ def race():
 
 @pytest.fixture(scope="module")
 def cells():
-    return race_of.Cells(race_of.bivariate_law(1.0))
+    return race_of.Cells(race_of.bivariate_distribution(1.0))
 
 
 def blocks(density, n):
@@ -31,14 +31,14 @@ def blocks(density, n):
 
 
 def test_the_truth_is_the_integral_over_each_cell(cells):
-    plain = blocks(cells.law.pdf(naive.square(1024)), 1024)
+    plain = blocks(cells.dist.pdf(naive.square(1024)), 1024)
     np.testing.assert_allclose(cells.truth, plain, rtol=1e-4)
     assert cells.truth.sum() == pytest.approx(1.0, abs=1e-14)
 
 
 def test_a_histogram_counts(cells):
     samples = np.array([[[-np.pi, -np.pi], [np.nextafter(np.pi, 0), 0.0], [-np.pi, -np.pi], [0.1, -0.1]]])
-    found = cells.of_histogram(GibbsResult(samples, True, cells.law))
+    found = cells.of_histogram(GibbsResult(samples, True, cells.dist))
     wanted = np.zeros((32, 32))
     wanted[0, 0], wanted[31, 16], wanted[16, 15] = 0.5, 0.25, 0.25
     np.testing.assert_array_equal(found, wanted)
@@ -55,21 +55,21 @@ def test_smoothing_keeps_the_draws_and_leaves_no_cell_empty(cells):
 
 def test_exact_marginals_leave_the_mutual_information(cells):
     product = np.outer(cells.truth.sum(axis=1), cells.truth.sum(axis=0))
-    found = cells.of_marginals(exact_grid(cells.law))
+    found = cells.of_marginals(exact_grid(cells.dist))
     np.testing.assert_allclose(found, product, rtol=1e-9)
 
 
 def test_mean_field_minimises_the_reverse_divergence(cells):
-    result = mean_field(cells.law)
+    result = mean_field(cells.dist)
     # F = log Z - KL(q ‖ p) on the torus itself; cells can only make a divergence smaller, and 32 of them hardly do.
-    on_the_torus = float(cells.law.log_normalizer()) - result.free_energy
+    on_the_torus = float(cells.dist.log_normalizer()) - result.free_energy
     on_cells = kl_divergence(cells.of_marginals(result), cells.truth)
     assert 0.98 * on_the_torus < on_cells <= on_the_torus
 
 
 def test_rao_blackwell_of_exact_draws_is_the_truth(cells):
-    samples = exact_grid(cells.law).sample(4000, rng=0)[None]
-    found = cells.of_conditionals(GibbsResult(samples, True, cells.law))
+    samples = exact_grid(cells.dist).sample(4000, rng=0)[None]
+    found = cells.of_conditionals(GibbsResult(samples, True, cells.dist))
     assert kl_divergence(cells.truth, found) < 1e-3
     np.testing.assert_allclose(
         found / found.sum(axis=1, keepdims=True), cells.truth / cells.truth.sum(axis=1, keepdims=True), atol=1e-3
@@ -82,8 +82,8 @@ def test_gibbs_falls_and_mean_field_stays(race):
         assert histogram[-1] < 0.2 * histogram[0]
         assert race.curve(coupling, RAO_BLACKWELL)[-1].kl < 0.01
         floors = [race.curve(coupling, method)[-1].kl for method in (MEAN_FIELD, PROPAGATION)]
-        # No product law comes nearer than that of the true marginals.
-        cells = race_of.Cells(race_of.bivariate_law(coupling))
+        # No product distribution comes nearer than that of the true marginals.
+        cells = race_of.Cells(race_of.bivariate_distribution(coupling))
         information = kl_divergence(cells.truth, np.outer(cells.truth.sum(axis=1), cells.truth.sum(axis=0)))
         assert min(floors) > information
         assert floors[1] < floors[0]

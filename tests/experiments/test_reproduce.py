@@ -33,7 +33,7 @@ from mgvm.experiments._reproduce_words import Words
 from mgvm.experiments._table1_models import Model
 from mgvm.experiments._table1_tasks import tasks
 from mgvm.experiments._table2_models import baselines
-from mgvm.models import GvMRegressor, NeighborsCircularRegressor
+from mgvm.regression.baselines import GvMRegressor, NeighborsCircularRegressor
 
 FIGURE1 = ("figure1.png", "figure1.csv", "figure1_spreads.csv")
 RACE = (

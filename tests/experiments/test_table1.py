@@ -14,15 +14,15 @@ from mgvm.experiments import _table1_figures, _table1_mixture, _table1_text, tab
 from mgvm.experiments._table1_models import Model, baselines, circular, engines, stacked
 from mgvm.experiments._table1_tasks import Split, Task, tasks, weekly_kernel
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.jobs import _grid_scores
-from mgvm.models import GvMRegressor, NeighborsCircularRegressor
+from mgvm.regression.baselines import GvMRegressor, NeighborsCircularRegressor
+from mgvm.workflows import comparison
 
 # The first rows that np.random.seed(18); np.random.choice(260, size=52, replace=False) draws.
 PUBLISHED = [207, 168, 163]
 
 
 class Stub(BaseEstimator):
-    """Von Mises laws around the input."""
+    """Von Mises distributions around the input."""
 
     def __init__(self, kappa=2.0, unsettled=False):
         self.kappa = kappa
@@ -62,32 +62,32 @@ def made(monkeypatch):
 @pytest.mark.parametrize("few", [0, 100])
 @pytest.mark.parametrize("kappa", [0.0, 2.0, 300.0])
 def test_scores_of_rows_are_those_of_the_package(monkeypatch, few, kappa):
-    monkeypatch.setattr(_grid_scores, "_FEW", few)
+    monkeypatch.setattr(comparison, "_FEW", few)
     rng = np.random.default_rng(0)
     x = rng.integers(0, 5, 60).astype(float)
     y = rng.vonmises(x, kappa)
     found = table1.predicted_scores(Stub(kappa), split(x, y))
-    law = VonMises(x, np.full(60, kappa))
+    dist = VonMises(x, np.full(60, kappa))
     np.testing.assert_allclose(found[0], log_von_mises(y - x, kappa), atol=1e-10)
-    np.testing.assert_allclose(found[1], scores.crps(law, y), atol=1e-4)
-    np.testing.assert_allclose(found[2], scores.crps(law, y, kind="cosine"), atol=1e-10)
+    np.testing.assert_allclose(found[1], scores.crps(dist, y), atol=1e-4)
+    np.testing.assert_allclose(found[2], scores.crps(dist, y, kind="cosine"), atol=1e-10)
     if kappa:
         for row, mass in ((3, 0.5), (4, 0.9)):
-            # The sets of a von Mises law are arcs about its mean; at their very ends the grid may err.
+            # The sets of a von Mises distribution are arcs about its mean; at their very ends the grid may err.
             edge = VonMises(0.0, kappa).interval(mass)[0, 1]
             clear = np.abs(np.abs(np.angle(np.exp(1j * (y - x)))) - edge) > 0.004
             assert clear.sum() > 50
-            np.testing.assert_array_equal(found[row][clear], scores.coverage(law, y, mass, reduce=False)[clear])
+            np.testing.assert_array_equal(found[row][clear], scores.coverage(dist, y, mass, reduce=False)[clear])
 
 
-def test_scores_of_a_law_with_two_modes():
-    law = GvM([[0.3 + 0.1j, 4.0 + 1.0j]])
+def test_scores_of_a_distribution_with_two_modes():
+    dist = GvM([[0.3 + 0.1j, 4.0 + 1.0j]])
     y = np.linspace(-3.0, 3.0, 40)
-    found = _grid_scores.row_scores(law, np.zeros(40, dtype=int), y)
-    np.testing.assert_allclose(found[0], law[0].logpdf(y), atol=1e-12)
-    np.testing.assert_allclose(found[1], scores.crps(law[0], y), atol=1e-4)
-    np.testing.assert_array_equal(found[3], scores.coverage(law[0], y, 0.5, reduce=False))
-    np.testing.assert_array_equal(found[4], scores.coverage(law[0], y, 0.9, reduce=False))
+    found = comparison.row_scores(dist, np.zeros(40, dtype=int), y)
+    np.testing.assert_allclose(found[0], dist[0].logpdf(y), atol=1e-12)
+    np.testing.assert_allclose(found[1], scores.crps(dist[0], y), atol=1e-4)
+    np.testing.assert_array_equal(found[3], scores.coverage(dist[0], y, 0.5, reduce=False))
+    np.testing.assert_array_equal(found[4], scores.coverage(dist[0], y, 0.9, reduce=False))
 
 
 def test_joint_predictions_are_asked_for():

@@ -19,8 +19,7 @@ from mgvm.experiments import (
 from mgvm.experiments._table2_models import ARM, RAW, ROBOT, Cell, Model, baselines, circular, models
 from mgvm.experiments._table2_tasks import BLOCKED, RANDOM, Rows, Task, tasks
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.models import CircularPCA
-from mgvm.models.baselines import PPCA
+from mgvm.pca import PPCA, CircularPCA
 
 _MOTIONS = ("fishing", "running", "boxing", "robot")
 

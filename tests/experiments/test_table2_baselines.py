@@ -5,7 +5,7 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from mgvm.experiments import _table2_baselines, _table2_gplvm
-from mgvm.models.baselines import PPCA
+from mgvm.pca import PPCA
 
 
 class Shift:
@@ -108,7 +108,7 @@ def test_every_baseline_takes_noise_out():
         assert np.mean((model.fit(noisy[:250]).denoise(noisy[250:]) - clean[250:]) ** 2) < 0.8, name
 
 
-def test_one_normal_law_is_the_wiener_filter():
+def test_one_normal_distribution_is_the_wiener_filter():
     _, noisy = plane(noise=1.0)
     mixture = _table2_baselines.MixtureFilter(1.0, 1).fit(noisy)
     np.testing.assert_allclose(mixture.denoise(noisy), PPCA(4, noise_variance=1.0).fit(noisy).denoise(noisy), atol=0.05)

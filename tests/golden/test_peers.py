@@ -42,9 +42,9 @@ def test_gvm_log_normalizer_mpmath(kappa, log_normalizer):
     ],
 )
 def test_gvm_pyrecest(mu, kappa, x, normalizer, pdf):
-    law = GvM.from_polar(kappa, mu)
-    assert_allclose(np.exp(law.log_normalizer()), normalizer, rtol=1e-10)
-    assert_allclose(law.pdf(x), pdf, rtol=1e-10)
+    dist = GvM.from_polar(kappa, mu)
+    assert_allclose(np.exp(dist.log_normalizer()), normalizer, rtol=1e-10)
+    assert_allclose(dist.pdf(x), pdf, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -96,23 +96,23 @@ def test_gvm_r_circular(x, mu1, mu2, kappa1, kappa2, pdf):
     ],
 )
 def test_von_mises_scipy(kappa, logpdf, cdf, entropy, resultant, log_normalizer):
-    law = VonMises(0.0, kappa)
-    assert_allclose(law.logpdf(0.3), logpdf, rtol=1e-14)
+    dist = VonMises(0.0, kappa)
+    assert_allclose(dist.logpdf(0.3), logpdf, rtol=1e-14)
     # Above kappa = 50 SciPy takes a normal approximation.
-    assert_allclose(law.cdf(0.3), cdf, atol=1e-12 if kappa < 50 else 1e-6)
+    assert_allclose(dist.cdf(0.3), cdf, atol=1e-12 if kappa < 50 else 1e-6)
     # SciPy takes log I0 from kappa + log i0e and then kappa off again.
-    assert_allclose(law.entropy(), entropy, atol=1e-15 * max(kappa, 10.0))
-    assert_allclose(law.resultant_length(), resultant, rtol=1e-14)
-    assert_allclose(law.log_normalizer(), log_normalizer, rtol=1e-14)
+    assert_allclose(dist.entropy(), entropy, atol=1e-15 * max(kappa, 10.0))
+    assert_allclose(dist.resultant_length(), resultant, rtol=1e-14)
+    assert_allclose(dist.log_normalizer(), log_normalizer, rtol=1e-14)
 
 
 def test_von_mises_pyrecest():
     # d = pyrecest.distributions.circle.von_mises_distribution.VonMisesDistribution(1.0, 2.0)
     # d.trigonometric_moment(1), d.trigonometric_moment(2), d.entropy()
-    law = VonMises(1.0, 2.0)
-    assert_allclose(law.moment(1), 0.37700925667430607 + 0.587157128610967j, rtol=1e-14)
-    assert_allclose(law.moment(2), -0.12577012001265617 + 0.27481272583483907j, rtol=1e-14)
-    assert_allclose(law.entropy(), 1.2663212919642857, rtol=1e-14)
+    dist = VonMises(1.0, 2.0)
+    assert_allclose(dist.moment(1), 0.37700925667430607 + 0.587157128610967j, rtol=1e-14)
+    assert_allclose(dist.moment(2), -0.12577012001265617 + 0.27481272583483907j, rtol=1e-14)
+    assert_allclose(dist.entropy(), 1.2663212919642857, rtol=1e-14)
     # VonMisesDistribution(0.0, 1e5).pdf(0.003), .entropy()
     assert_allclose(VonMises(0.0, 1e5).pdf(0.003), 80.44094291276127, rtol=1e-11)
     assert_allclose(VonMises(0.0, 1e5).entropy(), -4.3375216992646735, rtol=1e-11)
@@ -121,12 +121,12 @@ def test_von_mises_pyrecest():
 def test_von_mises_pycircstat2():
     # from pycircstat2.distributions import vonmises; its angles start at 0:
     # vonmises.pdf(x, mu=1.0, kappa=2.0), vonmises.cdf(x, mu=1.0, kappa=2.0) at x = 0.3 and 3.0
-    law = VonMises(1.0, 2.0)
-    assert_allclose(law.pdf([0.3, 3.0]), [0.32232780177773, 0.030374122063858554], rtol=1e-13)
-    assert_allclose(law.cdf([0.3, 3.0]) - law.cdf(0.0), [0.07867493976784476, 0.8722679433243614], rtol=1e-11)
+    dist = VonMises(1.0, 2.0)
+    assert_allclose(dist.pdf([0.3, 3.0]), [0.32232780177773, 0.030374122063858554], rtol=1e-13)
+    assert_allclose(dist.cdf([0.3, 3.0]) - dist.cdf(0.0), [0.07867493976784476, 0.8722679433243614], rtol=1e-11)
     # vonmises.trig_moment(1, mu=1.0, kappa=2.0), vonmises.r(mu=1.0, kappa=2.0)
-    assert_allclose(law.moment(1), 0.37700925667430596 + 0.5871571286109672j, rtol=1e-12)
-    assert_allclose(law.resultant_length(), 0.6977746579640082, rtol=1e-12)
+    assert_allclose(dist.moment(1), 0.37700925667430596 + 0.5871571286109672j, rtol=1e-12)
+    assert_allclose(dist.resultant_length(), 0.6977746579640082, rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -234,20 +234,20 @@ def test_wrapped_normal_distribution_r_circular(x, sigma, cdf):
 
 def test_wrapped_normal_fit_r_circular():
     # mle.wrappednormal(circular(c(0.1, 0.5, -0.3, 1.2, 0.7, 0.2, -0.9, 2.0))): mu, sd
-    law = WrappedNormal.fit([0.1, 0.5, -0.3, 1.2, 0.7, 0.2, -0.9, 2.0])
-    assert_allclose([law.mu, law.sigma], [0.43749952537366, 0.836567835803176], rtol=1e-6)
+    dist = WrappedNormal.fit([0.1, 0.5, -0.3, 1.2, 0.7, 0.2, -0.9, 2.0])
+    assert_allclose([dist.mu, dist.sigma], [0.43749952537366, 0.836567835803176], rtol=1e-6)
 
 
 def test_wrapped_normal_pyrecest_and_pycircstat2():
-    law = WrappedNormal(0.0, 0.5)
+    dist = WrappedNormal(0.0, 0.5)
     # pyrecest.distributions.circle.wrapped_normal_distribution.WrappedNormalDistribution(0.0, 0.5):
     # .pdf(array([0.3])), .trigonometric_moment(1)
-    assert_allclose(law.pdf(0.3), 0.66644920578359934, rtol=1e-14)
-    assert_allclose(law.moment(1), 0.8824969025845955, rtol=1e-14)
+    assert_allclose(dist.pdf(0.3), 0.66644920578359934, rtol=1e-14)
+    assert_allclose(dist.moment(1), 0.8824969025845955, rtol=1e-14)
     # from pycircstat2.distributions import wrapnorm; wrapnorm.pdf(x, mu=0.0, rho=exp(-0.125)), wrapnorm.cdf(0.3, ...)
     # from 0
-    assert_allclose(law.pdf(0.3), 0.6664492057835995, rtol=1e-14)
-    assert_allclose(law.cdf(0.3) - law.cdf(0.0), 0.22574688224992645, rtol=1e-13)
+    assert_allclose(dist.pdf(0.3), 0.6664492057835995, rtol=1e-14)
+    assert_allclose(dist.cdf(0.3) - dist.cdf(0.0), 0.22574688224992645, rtol=1e-13)
 
 
 @pytest.mark.parametrize(

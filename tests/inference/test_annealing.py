@@ -11,7 +11,7 @@ from mgvm import MGvM
 from mgvm.inference import ConvergenceWarning, annealed_log_normalizer, exact_chain, exact_grid
 
 
-def random_law(seed, dimension, order=2, scale=1.0):
+def random_distribution(seed, dimension, order=2, scale=1.0):
     return MGvM(*torus.random_parameters(np.random.default_rng(seed), dimension, order, scale))
 
 
@@ -20,10 +20,10 @@ def random_law(seed, dimension, order=2, scale=1.0):
 def test_within_its_own_error(order, scale):
     scores = []
     for seed in range(6):
-        law = random_law(seed, 3, order, scale)
-        result = annealed_log_normalizer(law, n_chains=64, rng=seed)
+        dist = random_distribution(seed, 3, order, scale)
+        result = annealed_log_normalizer(dist, n_chains=64, rng=seed)
         error = result.log_normalizer.standard_error
-        scores.append((result.log_normalizer - exact_grid(law).log_normalizer) / error)
+        scores.append((result.log_normalizer - exact_grid(dist).log_normalizer) / error)
         assert result.converged
     # The error is itself estimated, from 64 chains: one of 36 scores by Student's t with 63 degrees of freedom is above
     # 5.75 once in 10⁵.
@@ -32,12 +32,12 @@ def test_within_its_own_error(order, scale):
 
 
 def test_the_error_falls_with_the_chains_and_is_the_spread_of_repeats():
-    law = random_law(1, 3, 1, 1.0)
-    runs = [annealed_log_normalizer(law, n_chains=32, n_steps=20, rng=seed).log_normalizer for seed in range(40)]
+    dist = random_distribution(1, 3, 1, 1.0)
+    runs = [annealed_log_normalizer(dist, n_chains=32, n_steps=20, rng=seed).log_normalizer for seed in range(40)]
     spread = np.std([float(run) for run in runs])
     # The spread of 40 repeats is within 0.53 and 1.51 of the true one but once in 10⁵.
     assert 0.53 < spread / np.mean([run.standard_error for run in runs]) < 1.51
-    many = annealed_log_normalizer(law, n_chains=2048, n_steps=20, rng=0).log_normalizer
+    many = annealed_log_normalizer(dist, n_chains=2048, n_steps=20, rng=0).log_normalizer
     assert many.standard_error < 0.3 * runs[0].standard_error
 
 
@@ -45,40 +45,40 @@ def test_the_error_falls_with_the_chains_and_is_the_spread_of_repeats():
 def test_a_chain_of_two_hundred(storage):
     rng = np.random.default_rng(0)
     couplings = np.diag(np.full(199, 2.0 + 0j), 1)
-    law = MGvM(np.exp(2j * rng.normal(size=200)), P=storage(couplings + couplings.T))
-    result = annealed_log_normalizer(law, n_chains=256, rng=1)
-    exact = exact_chain(law)
+    dist = MGvM(np.exp(2j * rng.normal(size=200)), P=storage(couplings + couplings.T))
+    result = annealed_log_normalizer(dist, n_chains=256, rng=1)
+    exact = exact_chain(dist)
     score = (result.log_normalizer - exact.log_normalizer) / result.log_normalizer.standard_error
     assert abs(score) < 5.0
     assert np.abs(result.marginals.moment(1) - exact.marginals.moment(1)).mean() < 0.08
 
 
 def test_without_couplings_it_is_exact():
-    law = MGvM([1.0, 2j, 0.0], [0.5, 0.1, 0.0])
-    result = annealed_log_normalizer(law, rng=0)
-    assert result.log_normalizer == pytest.approx(float(exact_grid(law).log_normalizer), abs=1e-12)
+    dist = MGvM([1.0, 2j, 0.0], [0.5, 0.1, 0.0])
+    result = annealed_log_normalizer(dist, rng=0)
+    assert result.log_normalizer == pytest.approx(float(exact_grid(dist).log_normalizer), abs=1e-12)
     assert result.log_normalizer.standard_error == 0.0
     assert result.scales[0] == 0.0
     assert result.scales[-1] == 1.0
 
 
 def test_poor_weights_warn():
-    law = MGvM(np.zeros(8), P=30.0 * (np.ones((8, 8)) - np.eye(8)))
+    dist = MGvM(np.zeros(8), P=30.0 * (np.ones((8, 8)) - np.eye(8)))
     with pytest.warns(ConvergenceWarning, match=r"effective chains of 16.*more steps than n_steps=2"):
-        result = annealed_log_normalizer(law, n_chains=16, n_steps=2, rng=0)
+        result = annealed_log_normalizer(dist, n_chains=16, n_steps=2, rng=0)
     assert not result.converged
     assert result.log_normalizer.effective_sample_size < 1.6
 
 
 def test_progress_and_bad_input():
-    law = random_law(0, 2)
+    dist = random_distribution(0, 2)
     seen = []
-    annealed_log_normalizer(law, n_steps=5, rng=0, progress=lambda done, total: seen.append((done, total)))
+    annealed_log_normalizer(dist, n_steps=5, rng=0, progress=lambda done, total: seen.append((done, total)))
     assert seen == [(k, 5) for k in range(1, 6)]
     with pytest.raises(ValueError, match="n_chains must be >= 2"):
-        annealed_log_normalizer(law, n_chains=1)
+        annealed_log_normalizer(dist, n_chains=1)
     with pytest.raises(ValueError, match="n_steps must be >= 1"):
-        annealed_log_normalizer(law, n_steps=0)
+        annealed_log_normalizer(dist, n_steps=0)
     with pytest.raises(ValueError, match="index the batch"):
         annealed_log_normalizer(MGvM(np.ones((2, 2))))
 
@@ -91,7 +91,7 @@ def test_an_answer_below_the_mean_field_bound_is_refused():
 
     a, P, Q = 16 * draw(6), draw(6, 6), draw(6, 6)
     near = np.abs(np.subtract.outer(range(6), range(6))) == 1
-    law = MGvM(a, P=16 * near * (P + P.conj().T), Q=16 * near * (Q + Q.T))
+    dist = MGvM(a, P=16 * near * (P + P.conj().T), Q=16 * near * (Q + Q.T))
     with pytest.warns(ConvergenceWarning, match="below the mean-field bound"):
-        result = annealed_log_normalizer(law, rng=0)
+        result = annealed_log_normalizer(dist, rng=0)
     assert not result.converged

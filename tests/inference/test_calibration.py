@@ -20,15 +20,15 @@ RANKS = 9  # posterior draws a simulation: ranks 0..9
 SIMULATIONS = 600
 
 
-def by_gibbs(law, rng):
+def by_gibbs(dist, rng):
     # One draw of each of many chains: independent, as ranks need them.
-    return gibbs(law, 1, RANKS, burn_in=60, rng=rng).samples[:, 0]
+    return gibbs(dist, 1, RANKS, burn_in=60, rng=rng).samples[:, 0]
 
 
 SAMPLERS = {
     "gibbs": by_gibbs,
-    "exact_grid": lambda law, rng: exact_grid(law).sample(RANKS, rng=rng),
-    "exact_chain": lambda law, rng: exact_chain(law).sample(RANKS, rng=rng),
+    "exact_grid": lambda dist, rng: exact_grid(dist).sample(RANKS, rng=rng),
+    "exact_chain": lambda dist, rng: exact_chain(dist).sample(RANKS, rng=rng),
 }
 
 

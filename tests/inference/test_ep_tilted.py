@@ -1,4 +1,4 @@
-"""Moments of tilted laws in the plane against quadrature in many digits."""
+"""Moments of tilted distributions in the plane against quadrature in many digits."""
 
 from __future__ import annotations
 
@@ -7,9 +7,8 @@ import numpy as np
 import pytest
 from portable import polar, power_of_ten
 
-from mgvm.inference._ep_grid import GridSites
-from mgvm.inference._ep_iterate import inverse_pairs
-from mgvm.inference._ep_tilted import RADIAL_FLOOR, HarmonicSites, circle_parameters
+from mgvm.inference._expectation_propagation import inverse_pairs
+from mgvm.inference._tilted import RADIAL_FLOOR, GridSites, HarmonicSites, circle_parameters
 
 
 def exact_moments(eta, centre, width):
@@ -72,7 +71,7 @@ def test_harmonic_sites(eta, centre, width):
 
 @pytest.mark.parametrize("concentration", [float(10**k) for k in range(14)])
 @pytest.mark.parametrize("direction", [0.0, 0.3, np.pi / 4, 3.0])
-def test_narrow_laws_keep_their_widths(concentration, direction):
+def test_narrow_distributions_keep_their_widths(concentration, direction):
     sites = HarmonicSites(polar(concentration, np.array([[direction]])))
     tilted = sites.tilted(np.zeros((1, 2, 2)), np.zeros((1, 2)))
     along = np.array([np.cos(direction), np.sin(direction)])
@@ -85,7 +84,7 @@ def test_narrow_laws_keep_their_widths(concentration, direction):
             else 1 - 1 / (2 * k) - 1 / (8 * k**2) - 1 / (8 * k**3)
         )
         tangential, radial = float(ratio / k), float(1 - ratio / k - ratio**2)
-    # From 1e6 on the widths are those of the normal law, off by 1/2κ of themselves on every CPU.
+    # From 1e6 on the widths are those of the normal distribution, off by 1/2κ of themselves on every CPU.
     assert across @ tilted.covariance[0] @ across == pytest.approx(tangential, rel=1e-6, abs=0.0)
     if radial > 1e-9:
         assert along @ tilted.covariance[0] @ along == pytest.approx(radial, rel=1e-6, abs=0.0)
@@ -119,7 +118,7 @@ def test_cavity_on_the_circle():
         assert value == pytest.approx(expected, abs=1e-13)
 
 
-def test_grid_finer_than_a_law_agrees_with_the_harmonics():
+def test_grid_finer_than_a_distribution_agrees_with_the_harmonics():
     angles = -np.pi + 2 * np.pi / 4096 * np.arange(4096)
     eta = np.array([[polar(3e3, 0.4), 50j]])
     values = np.real(np.conj(eta[:, :1]) * np.exp(1j * angles) + np.conj(eta[:, 1:]) * np.exp(2j * angles))

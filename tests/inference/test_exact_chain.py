@@ -13,15 +13,15 @@ from scipy.special import i0e
 
 from mgvm import GridDensity, GvM, MGvM
 from mgvm.inference import exact_chain
-from mgvm.inference._law import Natural, concentrations
-from mgvm.inference.chains import chain_log_normalizers
+from mgvm.inference._exact_chain import chain_log_normalizers
 from mgvm.inference.result import ConvergenceWarning
+from mgvm.natural.parameters import Natural, concentrations
 
 CHAIN = [(0, 1), (1, 2)]
 
 
 def random_forest(rng, size, order=2, scale=1.0, sums=True):
-    """Parameters of a law on a random tree of few components, its angles relabelled at random."""
+    """Parameters of a distribution on a random tree of few components, its angles relabelled at random."""
     label = rng.permutation(size)
     edges = [(label[i], label[rng.integers(max(0, i - 3), i)]) for i in range(1, size) if i % 7]
     return naive.random_parameters(rng, size, order, scale, edges, sums)
@@ -79,8 +79,8 @@ def test_one_angle_is_a_gvm(order):
     rng = np.random.default_rng(order)
     for scale in (0.0, 0.01, 1.0, 300.0):
         eta = scale * (rng.normal(size=order) + 1j * rng.normal(size=order))
-        law = MGvM(eta[:1], eta[1:, None])
-        result, single = exact_chain(law), GvM(eta)
+        dist = MGvM(eta[:1], eta[1:, None])
+        result, single = exact_chain(dist), GvM(eta)
         log_normalizer = float(np.real(np.conj(eta).sum()) - single.logpdf(0.0))
         assert float(result.log_normalizer) == pytest.approx(log_normalizer, rel=2e-14, abs=1e-13)
         for k in (1, 2, 3):
@@ -93,11 +93,11 @@ def test_without_couplings_it_is_a_product():
     rng = np.random.default_rng(3)
     a, b, P, Q = naive.random_parameters(rng, 30, 3, 3.0, edges=[])
     result = exact_chain(Natural(a, b, P, Q))
-    laws = GvM(np.concatenate([a[None], b]).T)
-    log_normalizers = np.real(np.conj(laws.eta).sum(axis=1)) - laws.logpdf(0.0)
+    dists = GvM(np.concatenate([a[None], b]).T)
+    log_normalizers = np.real(np.conj(dists.eta).sum(axis=1)) - dists.logpdf(0.0)
     assert float(result.log_normalizer) == pytest.approx(log_normalizers.sum(), rel=1e-14)
     x = rng.uniform(-np.pi, np.pi, (200, 30))
-    assert np.abs(result.marginals.pdf(x) - laws.pdf(x)).max() < 1e-9
+    assert np.abs(result.marginals.pdf(x) - dists.pdf(x)).max() < 1e-9
 
 
 @pytest.mark.parametrize("sums", [False, True])
@@ -118,9 +118,9 @@ def test_a_homogeneous_chain_of_thousands():
     edges = np.arange(size - 1)
     upper = sparse.csr_array((np.full(size - 1, 3 + 1j), (edges, edges + 1)), shape=(size, size))
     sums = sparse.csr_array((np.full(size - 1, 0.5j), (edges, edges + 1)), shape=(size, size))
-    law = Natural(np.full(size, 0.7 + 0.2j), np.full((1, size), 0.3j), upper + upper.conj().T, sums + sums.T)
+    dist = Natural(np.full(size, 0.7 + 0.2j), np.full((1, size), 0.3j), upper + upper.conj().T, sums + sums.T)
     kernel = np.exp(naive._edge(np.array([[0, 3 + 1j]]), np.array([[0, 0.5j]]), 0, 1, count))
-    site = np.exp(naive._site(law.a, law.b, 0, count))
+    site = np.exp(naive._site(dist.a, dist.b, 0, count))
     message, terms = site, []
     for _ in range(size - 1):
         message = site * (message @ kernel)
@@ -128,7 +128,7 @@ def test_a_homogeneous_chain_of_thousands():
         message = message / message.sum()
     # Two thousand roundings of a running total would be 1e-13 of it.
     exact = math.fsum(terms) + size * np.log(2 * np.pi / count)
-    assert float(exact_chain(law).log_normalizer) == pytest.approx(exact, rel=1e-13)
+    assert float(exact_chain(dist).log_normalizer) == pytest.approx(exact, rel=1e-13)
 
 
 @pytest.mark.parametrize("sums", [False, True])
@@ -156,9 +156,9 @@ def test_labels_and_storage_do_not_matter(sums):
 def test_twice_the_nodes_change_nothing(scale, orders):
     rng = np.random.default_rng(6)
     for order in orders:
-        law = Natural(*random_forest(rng, 5, order, scale))
-        one = exact_chain(law)
-        two = exact_chain(law, n_points=2 * one._messages.count)
+        dist = Natural(*random_forest(rng, 5, order, scale))
+        one = exact_chain(dist)
+        two = exact_chain(dist, n_points=2 * one._messages.count)
         assert float(one.log_normalizer) == pytest.approx(float(two.log_normalizer), rel=1e-12, abs=1e-12)
         assert np.abs(one.marginals.moment(1) - two.marginals.moment(1)).max() < 1e-11
 
@@ -168,8 +168,8 @@ def test_factors_that_contradict_each_other_at_high_concentration():
     a = np.array([polar(1e4, -1.4), 0.0, polar(1e4, 1.4)])
     P = np.zeros((3, 3), dtype=complex)
     P[0, 1] = P[1, 0] = P[1, 2] = P[2, 1] = 8e3
-    law = Natural(a, np.zeros((0, 3), dtype=complex), P, np.zeros((3, 3), dtype=complex))
-    result = exact_chain(law)
+    dist = Natural(a, np.zeros((0, 3), dtype=complex), P, np.zeros((3, 3), dtype=complex))
+    result = exact_chain(dist)
     # Given angle 1 the others are von Mises: log Z = log ∫ I₀(|a₀ + P z|) I₀(|a₂ + P z|) (2π)² dφ, on a fine grid.
     z = np.exp(1j * naive.nodes(20_000))
     pull = [np.abs(a[0] + 8e3 * z), np.abs(a[2] + 8e3 * z)]
@@ -187,8 +187,8 @@ def test_marginals_between_the_nodes_of_two_wells():
     x = np.random.default_rng(7).uniform(-np.pi, np.pi, 400)
     z, rest = np.exp(1j * x), np.exp(1j * naive.nodes(400))
     for coupling in (1.0, 3.0, 5.0, 8.0, 15.0):
-        law = MGvM([0, 0], [[4.0, 0]], [[0, coupling], [coupling, 0]])
-        marginals = exact_chain(law).marginals
+        dist = MGvM([0, 0], [[4.0, 0]], [[0, coupling], [coupling, 0]])
+        marginals = exact_chain(dist).marginals
         weight = np.exp(4 * (rest**2).real + coupling * ((np.conj(z)[:, None] * rest).real - 1))
         total = (
             np.exp(4 * (rest**2).real + coupling * ((np.conj(rest)[:, None] * rest).real - 1)).sum()
@@ -201,7 +201,7 @@ def test_marginals_between_the_nodes_of_two_wells():
 
 @pytest.mark.parametrize("sums", [False, True])
 @pytest.mark.parametrize("scale", [0.7, 4.0, 60.0])
-def test_draws_have_the_moments_of_the_law(scale, sums):
+def test_draws_have_the_moments_of_the_distribution(scale, sums):
     rng = np.random.default_rng(8)
     result = exact_chain(Natural(*random_forest(rng, 12, 2, scale, sums)))
     count = 20_000
@@ -218,10 +218,10 @@ def test_draws_have_the_moments_of_the_law(scale, sums):
         assert (np.abs(product.mean(axis=0) - exact) < 5 * error + 1e-12).all()
 
 
-def test_pairs_of_draws_follow_their_joint_law():
-    law = MGvM([1.0, 0.5j], [[2.0, 1j]], [[0, 2 + 1j], [2 - 1j, 0]], [[0, 1.5j], [1.5j, 0]])
-    draws = exact_chain(law).sample(50_000, rng=10)
-    mass = naive.probabilities(law.a, law.b, law.P, law.Q, n=240)
+def test_pairs_of_draws_follow_their_joint_distribution():
+    dist = MGvM([1.0, 0.5j], [[2.0, 1j]], [[0, 2 + 1j], [2 - 1j, 0]], [[0, 1.5j], [1.5j, 0]])
+    draws = exact_chain(dist).sample(50_000, rng=10)
+    mass = naive.probabilities(dist.a, dist.b, dist.P, dist.Q, n=240)
     # Cells of 20 nodes; a node stands for the arc around it, so cells are moved by half a step.
     cells = mass.reshape(12, 20, 12, 20).sum(axis=(1, 3))
     shifted = np.mod(draws + np.pi + np.pi / 240, 2 * np.pi)
@@ -233,13 +233,13 @@ def test_pairs_of_draws_follow_their_joint_law():
 
 
 @pytest.mark.parametrize("scale", [0.5, 5.0, 500.0])
-def test_the_proposal_of_the_draws_lies_above_the_conditional_law(scale):
+def test_the_proposal_of_the_draws_lies_above_the_conditional_distribution(scale):
     # What the rejection rests on: (log p)'' >= -K for every angle given its parent, hence hats e^{K h²/8} >= p.
     rng = np.random.default_rng(11)
-    law = Natural(*random_forest(rng, 10, 3, scale))
-    messages = exact_chain(law)._messages
+    dist = Natural(*random_forest(rng, 10, 3, scale))
+    messages = exact_chain(dist)._messages
     count, step = messages.count, 2 * np.pi / messages.count
-    K = concentrations(law)
+    K = concentrations(dist)
     share = np.linspace(0, 1, 21)
     x = naive.nodes(count)[:, None] + share * step
     for d in np.nonzero(messages.forest.parent >= 0)[0]:
@@ -262,11 +262,11 @@ def test_log_normalizers_of_a_batch():
     assert found[1, 2] == pytest.approx(float(exact_chain(Natural(many[1, 2], b, P, Q)).log_normalizer), rel=1e-14)
 
 
-def test_read_only_parameters_and_laws():
+def test_read_only_parameters_and_distributions():
     rng = np.random.default_rng(13)
     parameters = random_forest(rng, 9)
-    law = MGvM(*parameters)
-    assert float(exact_chain(law).log_normalizer) == float(exact_chain(Natural(*parameters)).log_normalizer)
+    dist = MGvM(*parameters)
+    assert float(exact_chain(dist).log_normalizer) == float(exact_chain(Natural(*parameters)).log_normalizer)
 
 
 def test_refusals():
@@ -288,26 +288,27 @@ def test_refusals():
 
 
 def test_a_coarse_grid_does_not_call_itself_exact():
-    law = MGvM([400.0, 0.0], P=[[0, 300.0], [300.0, 0]])
-    exact = exact_chain(law)
+    dist = MGvM([400.0, 0.0], P=[[0, 300.0], [300.0, 0]])
+    exact = exact_chain(dist)
     with pytest.warns(ConvergenceWarning, match=r"n_points = 16 nodes are fewer than the \d+"):
-        coarse = exact_chain(law, n_points=16)
+        coarse = exact_chain(dist, n_points=16)
     assert exact.converged
     assert (exact.log_normalizer.standard_error, exact.log_normalizer.method) == (0.0, "exact chain")
     assert abs(coarse.log_normalizer - exact.log_normalizer) > 0.1
     assert not coarse.converged
     assert np.isnan(coarse.log_normalizer.standard_error)
     assert coarse.log_normalizer.method == "chain on a coarse grid"
-    enough = exact_chain(law, n_points=exact._messages.count)
+    enough = exact_chain(dist, n_points=exact._messages.count)
     assert enough.converged
 
 
-def test_draws_are_those_of_the_law_not_of_the_nodes():
-    # On 20 nodes the proposals alone are 1 % less concentrated than the law, whose sums are still good to 1e-7.
-    law = MGvM([1.0, 2.5], P=[[0, 1.5], [1.5, 0]])
-    fine = exact_chain(law)
+def test_draws_are_those_of_the_distribution_not_of_the_nodes():
+    # On 20 nodes the proposals alone are 1 % less concentrated than the distribution, whose sums are still good to
+    # 1e-7.
+    dist = MGvM([1.0, 2.5], P=[[0, 1.5], [1.5, 0]])
+    fine = exact_chain(dist)
     with pytest.warns(ConvergenceWarning, match="n_points = 20 nodes are fewer than the 32 .* leave n_points out"):
-        coarse = exact_chain(law, n_points=20)
+        coarse = exact_chain(dist, n_points=20)
     assert coarse.marginals.moment(1) == pytest.approx(fine.marginals.moment(1), abs=1e-6)
     draws = coarse.sample(400_000, rng=15)
     for d in range(2):

@@ -5,16 +5,15 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus
-from naive.torus_laws import bimodal, couplings, law_of, random_law, ridge
+from naive.torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
 from portable import polar, power_of_ten
 from scipy import integrate, special
 
 from mgvm import GvM
-from mgvm.inference import _outer_cells
-from mgvm.inference._law import Natural
-from mgvm.inference._outer_cells import nodes
-from mgvm.inference._outer_rows import inner_last, ordered
-from mgvm.inference.quadrature import exact_grid, grid_log_normalizers
+from mgvm.inference import _grid_cells
+from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers, inner_last, ordered
+from mgvm.inference._grid_cells import nodes
+from mgvm.natural.parameters import Natural
 
 EPS = np.finfo(float).eps
 BRUTE = {1: 300, 2: 300, 3: 128}  # nodes of the plain rule, enough for the scales below
@@ -22,16 +21,16 @@ SCALES = {1: [0.0, 1e-3, 1.0, 30.0], 2: [0.0, 1e-3, 1.0, 20.0], 3: [0.0, 1e-3, 1
 SHAPES = [(d, order, scale) for d in (1, 2, 3) for order in (1, 2, 3) for scale in SCALES[d]]
 
 
-def rotated(law, delta):
+def rotated(dist, delta):
     turn = np.exp(1j * np.asarray(delta))
-    powers = turn ** np.arange(2, law.order + 1)[:, None]
+    powers = turn ** np.arange(2, dist.order + 1)[:, None]
     across = np.outer(turn, turn.conj())
-    return Natural(law.a * turn, law.b * powers, law.P * across, law.Q * np.outer(turn, turn))
+    return Natural(dist.a * turn, dist.b * powers, dist.P * across, dist.Q * np.outer(turn, turn))
 
 
-def same_log(found, expected, law):
+def same_log(found, expected, dist):
     """Equal to a few units in the last place of the largest terms of the log density."""
-    size = np.abs(law.a).sum() + np.abs(law.b).sum() + np.abs(law.P).sum() + np.abs(law.Q).sum()
+    size = np.abs(dist.a).sum() + np.abs(dist.b).sum() + np.abs(dist.P).sum() + np.abs(dist.Q).sum()
     assert abs(found - expected) <= 16 * EPS * (size + 10.0)
 
 
@@ -39,12 +38,12 @@ def same_log(found, expected, law):
 
 
 @pytest.mark.parametrize(("dimension", "order", "scale"), SHAPES)
-def test_normalizer_and_moments_of_random_laws(dimension, order, scale):
-    law = random_law(7, dimension, order, scale)
+def test_normalizer_and_moments_of_random_distributions(dimension, order, scale):
+    dist = random_distribution(7, dimension, order, scale)
     n = BRUTE[dimension] // (1 if scale > 1.0 else 2)
-    found = exact_grid(law)
-    first, difference, total, second = torus.moments(*law, n)
-    same_log(found.log_normalizer, torus.log_normalizer(*law, n), law)
+    found = exact_grid(dist)
+    first, difference, total, second = torus.moments(*dist, n)
+    same_log(found.log_normalizer, torus.log_normalizer(*dist, n), dist)
     np.testing.assert_allclose(found.moments, first, atol=2e-14)
     np.testing.assert_allclose(found.harmonics[:2], [first, second], atol=2e-14)
     pairs = found.pair_moments
@@ -54,28 +53,28 @@ def test_normalizer_and_moments_of_random_laws(dimension, order, scale):
 
 
 @pytest.mark.parametrize(("dimension", "order", "scale"), SHAPES)
-def test_marginals_of_random_laws(dimension, order, scale):
-    law = random_law(8, dimension, order, scale)
+def test_marginals_of_random_distributions(dimension, order, scale):
+    dist = random_distribution(8, dimension, order, scale)
     n = BRUTE[dimension]
-    marginals = exact_grid(law).marginals
+    marginals = exact_grid(dist).marginals
     assert marginals.batch_shape == (dimension,)
     for d in range(dimension):
-        expected = torus.marginal(*law, d, n)
+        expected = torus.marginal(*dist, d, n)
         np.testing.assert_allclose(marginals[d].pdf(torus.nodes(n)), expected, rtol=1e-9, atol=1e-11 * expected.max())
 
 
-def test_third_harmonics_of_an_order_three_law():
-    law = random_law(9, 2, order=3, scale=3.0)
-    mass = torus.probabilities(*law, 200)
+def test_third_harmonics_of_an_order_three_distribution():
+    dist = random_distribution(9, 2, order=3, scale=3.0)
+    mass = torus.probabilities(*dist, 200)
     z = np.exp(1j * torus.nodes(200))
     expected = [mass.sum(axis=1) @ z**3, mass.sum(axis=0) @ z**3]
-    np.testing.assert_allclose(exact_grid(law).harmonics[2], expected, atol=1e-14)
+    np.testing.assert_allclose(exact_grid(dist).harmonics[2], expected, atol=1e-14)
 
 
 def test_high_orders_take_the_general_kernel():
-    law = random_law(10, 2, order=5, scale=2.0)
-    found = exact_grid(law)
-    same_log(found.log_normalizer, torus.log_normalizer(*law, 300), law)
+    dist = random_distribution(10, 2, order=5, scale=2.0)
+    found = exact_grid(dist)
+    same_log(found.log_normalizer, torus.log_normalizer(*dist, 300), dist)
     assert found.harmonics.shape == (5, 2)
 
 
@@ -87,9 +86,9 @@ def test_high_orders_take_the_general_kernel():
 def test_two_angles_tied_to_each_other_only(strength, sums):
     """Z = (2π)² I₀(κ), E[z₁ conj(z₂)] = I₁(κ)/I₀(κ) for a difference, E[z₁ z₂] for a sum; E[z] = 0."""
     tie = couplings(2, strength)[0]
-    law = law_of(np.zeros(2), np.zeros((0, 2)), *((0 * tie, tie) if sums else (tie, 0 * tie)))
-    found = exact_grid(law)
-    same_log(found.log_normalizer, 2 * np.log(2 * np.pi) + np.log(special.ive(0, strength)) + strength, law)
+    dist = distribution_of(np.zeros(2), np.zeros((0, 2)), *((0 * tie, tie) if sums else (tie, 0 * tie)))
+    found = exact_grid(dist)
+    same_log(found.log_normalizer, 2 * np.log(2 * np.pi) + np.log(special.ive(0, strength)) + strength, dist)
     ratio = special.ive(1, strength) / special.ive(0, strength)
     pairs = found.pair_moments
     tied, other = (pairs.sum, pairs.difference) if sums else (pairs.difference, pairs.sum)
@@ -101,11 +100,11 @@ def test_two_angles_tied_to_each_other_only(strength, sums):
 @pytest.mark.parametrize("scale", [1e-3, 1.0, 100.0, 1e4, 1e6, 1e8])
 @pytest.mark.parametrize(("dimension", "order"), [(1, 1), (2, 1), (2, 2), (2, 3), (3, 1), (3, 2), (3, 3)])
 def test_products(dimension, order, scale):
-    law = random_law(11, dimension, order, scale)
-    law = law._replace(P=0 * law.P, Q=0 * law.Q)
-    parts = GvM(np.vstack([law.a[None], law.b]).T)
-    found = exact_grid(law)
-    same_log(found.log_normalizer, parts.log_normalizer().sum(), law)
+    dist = random_distribution(11, dimension, order, scale)
+    dist = dist._replace(P=0 * dist.P, Q=0 * dist.Q)
+    parts = GvM(np.vstack([dist.a[None], dist.b]).T)
+    found = exact_grid(dist)
+    same_log(found.log_normalizer, parts.log_normalizer().sum(), dist)
     np.testing.assert_allclose(found.moments, parts.moment(1), atol=1e-13)
     pairs = found.pair_moments
     expected = parts.moment(1)[pairs.first] * parts.moment(1)[pairs.second]
@@ -115,10 +114,10 @@ def test_products(dimension, order, scale):
 @pytest.mark.parametrize("dimension", [2, 3])
 def test_far_tails_of_narrow_marginals(dimension):
     """Angles that carry no weight are left out, but none that a double can tell from zero."""
-    law = random_law(25, dimension, 2, 1e6)
-    law = law._replace(P=0 * law.P, Q=0 * law.Q)
-    marginals = exact_grid(law).marginals
-    for d, parameters in enumerate(np.vstack([law.a[None], law.b]).T):
+    dist = random_distribution(25, dimension, 2, 1e6)
+    dist = dist._replace(P=0 * dist.P, Q=0 * dist.Q)
+    marginals = exact_grid(dist).marginals
+    for d, parameters in enumerate(np.vstack([dist.a[None], dist.b]).T):
         part = GvM(parameters)
         x = part.mean_direction() + np.linspace(-1.0, 1.0, 101) * 0.02
         expected = part.logpdf(x)
@@ -134,20 +133,20 @@ def test_sine_model_series():
     terms = special.comb(2 * m, m) * (coupling**2 / (4 * kappa[0] * kappa[1])) ** m
     terms *= special.iv(m, kappa[0]) * special.iv(m, kappa[1])
     P, Q = couplings(2, coupling / 2, -coupling / 2)
-    found = exact_grid(law_of(kappa, np.zeros((0, 2)), P, Q)).log_normalizer
+    found = exact_grid(distribution_of(kappa, np.zeros((0, 2)), P, Q)).log_normalizer
     assert abs(found - np.log(4 * np.pi**2 * terms.sum())) < 1e-14 * 20
 
 
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("strength", [1e6, 1e8])
-def test_narrow_laws_are_gaussian_in_the_limit(dimension, strength):
+def test_narrow_distributions_are_gaussian_in_the_limit(dimension, strength):
     """log Z = f(0) + (D/2) log 2π - ½ log|H| + O(1/K), covariance H⁻¹ (1 + O(1/K)), at the mode 0."""
     P, Q = couplings(dimension, 0.3 * strength, -0.2 * strength)
-    law = law_of(np.linspace(1.0, 2.0, dimension) * strength, np.full((1, dimension), 0.1 * strength), P, Q)
-    hessian = np.diag((law.a + 4 * law.b[0] + law.P.sum(1) + law.Q.sum(1)).real) - law.P.real + law.Q.real
-    peak = (law.a.sum() + law.b.sum() + 0.5 * (law.P + law.Q).sum()).real
+    dist = distribution_of(np.linspace(1.0, 2.0, dimension) * strength, np.full((1, dimension), 0.1 * strength), P, Q)
+    hessian = np.diag((dist.a + 4 * dist.b[0] + dist.P.sum(1) + dist.Q.sum(1)).real) - dist.P.real + dist.Q.real
+    peak = (dist.a.sum() + dist.b.sum() + 0.5 * (dist.P + dist.Q).sum()).real
     laplace = dimension / 2 * np.log(2 * np.pi) - 0.5 * np.linalg.slogdet(hessian)[1]
-    found = exact_grid(law)
+    found = exact_grid(dist)
     base, relative = found._nodes.frame.base[0], found._nodes.weights()[0][0]
     assert abs(relative + (base - peak) - laplace) < 3.0 / strength + 2 * EPS * peak
     covariance = np.linalg.inv(hessian)
@@ -159,7 +158,7 @@ def test_narrow_laws_are_gaussian_in_the_limit(dimension, strength):
 
 
 @pytest.mark.parametrize("strength", [1e2, 1e6])
-def test_two_wells_of_a_flip_symmetric_law(strength):
+def test_two_wells_of_a_flip_symmetric_distribution(strength):
     found = exact_grid(bimodal(strength))
     np.testing.assert_allclose(found.moments, 0.0, atol=1e-9)
     for d in range(2):
@@ -181,13 +180,13 @@ def test_strong_ridge_with_a_weak_pull(strength):
 
 
 def test_against_adaptive_quadrature_at_high_concentration():
-    law = random_law(12, 2, order=2, scale=3e3)
-    found = exact_grid(law)
+    dist = random_distribution(12, 2, order=2, scale=3e3)
+    found = exact_grid(dist)
     centre = np.angle(found.moments)
     width = 12 * np.sqrt(2 * np.max(1 - np.abs(found.moments)))
-    top = torus.log_density(centre, *law)
+    top = torus.log_density(centre, *dist)
     value, _ = integrate.dblquad(
-        lambda y, x: np.exp(torus.log_density([x, y], *law) - top),
+        lambda y, x: np.exp(torus.log_density([x, y], *dist) - top),
         *(centre[0] - width, centre[0] + width, centre[1] - width, centre[1] + width),
         epsabs=0,
         epsrel=1e-10,
@@ -198,28 +197,28 @@ def test_against_adaptive_quadrature_at_high_concentration():
 # ---- what must not matter -------------------------------------------------------------------------------------------
 
 CORNERS = {
-    "random": random_law(1, 3, 2, 40.0),
-    "narrow": random_law(2, 3, 2, 1e7),
-    "order three": random_law(3, 2, 3, 1e3),
+    "random": random_distribution(1, 3, 2, 40.0),
+    "narrow": random_distribution(2, 3, 2, 1e7),
+    "order three": random_distribution(3, 2, 3, 1e3),
     "bimodal": bimodal(50.0),
     "bimodal, narrow": bimodal(1e5),
     "ridge": ridge(3, 3e3),
     "ridge of two": ridge(2, 1e5),
-    "one narrow angle": law_of([1e6, 0.3, 0.1], np.zeros((0, 3)), *couplings(3, 0.5, 0.2)),
-    "flat mode": law_of([4e4, 4e4], [[-1e4, -1e4]], *couplings(2, 0.0)),
+    "one narrow angle": distribution_of([1e6, 0.3, 0.1], np.zeros((0, 3)), *couplings(3, 0.5, 0.2)),
+    "flat mode": distribution_of([4e4, 4e4], [[-1e4, -1e4]], *couplings(2, 0.0)),
 }
 
 
 @pytest.mark.parametrize("name", CORNERS)
 def test_rotation(name):
-    law = CORNERS[name]
-    delta = np.array([0.7, -2.9, 1.3])[: law.dimension]
-    plain, turned = exact_grid(law), exact_grid(rotated(law, delta))
-    same_log(turned.log_normalizer, plain.log_normalizer, law)
+    dist = CORNERS[name]
+    delta = np.array([0.7, -2.9, 1.3])[: dist.dimension]
+    plain, turned = exact_grid(dist), exact_grid(rotated(dist, delta))
+    same_log(turned.log_normalizer, plain.log_normalizer, dist)
     np.testing.assert_allclose(turned.moments, plain.moments * np.exp(1j * delta), atol=1e-9)
 
 
-def mixed_law(rng):
+def mixed_distribution(rng):
     """Parameters of sizes from 0 to 1e6 side by side, with phases at random or all along one line."""
     dimension, order = int(rng.integers(2, 4)), int(rng.integers(1, 3))
 
@@ -228,48 +227,48 @@ def mixed_law(rng):
         return polar(size, rng.choice([0.0, np.pi, rng.uniform(-np.pi, np.pi)], shape))
 
     P, Q = np.triu(draw(dimension, dimension), 1), np.triu(draw(dimension, dimension), 1)
-    return law_of(draw(dimension), draw(order - 1, dimension), P + P.conj().T, Q + Q.T)
+    return distribution_of(draw(dimension), draw(order - 1, dimension), P + P.conj().T, Q + Q.T)
 
 
 @pytest.mark.parametrize("seed", range(25))
 def test_any_angle_may_be_integrated_out(seed):
-    law = mixed_law(np.random.default_rng(seed))
-    single = law._replace(a=law.a[None])
-    for inner in range(law.dimension):
-        found = nodes(ordered(single, np.roll(np.arange(law.dimension), -1 - inner)))
-        same_log(found.frame.base[0] + found.weights()[0][0], exact_grid(law).log_normalizer, law)
+    dist = mixed_distribution(np.random.default_rng(seed))
+    single = dist._replace(a=dist.a[None])
+    for inner in range(dist.dimension):
+        found = nodes(ordered(single, np.roll(np.arange(dist.dimension), -1 - inner)))
+        same_log(found.frame.base[0] + found.weights()[0][0], exact_grid(dist).log_normalizer, dist)
 
 
 @pytest.mark.parametrize("name", CORNERS)
 def test_twice_the_nodes_change_nothing(name):
-    law = CORNERS[name]
-    single = law._replace(a=law.a[None])
+    dist = CORNERS[name]
+    single = dist._replace(a=dist.a[None])
     single = ordered(single, inner_last(single))
     results = []
     for doubled in (0, 1):
         found = nodes(single, doubled)
         results.append(found.frame.base[0] + found.weights()[0][0])
-    same_log(*results, law)
+    same_log(*results, dist)
 
 
 @pytest.mark.parametrize("name", [name for name in CORNERS if name != "narrow"])
 def test_pruning_loses_nothing(name, monkeypatch):
-    law = CORNERS[name]
-    pruned = exact_grid(law)
-    monkeypatch.setattr(_outer_cells, "_WHOLE", (1, 10**7, 10**7))
-    whole = exact_grid(law)
-    same_log(pruned.log_normalizer, whole.log_normalizer, law)
+    dist = CORNERS[name]
+    pruned = exact_grid(dist)
+    monkeypatch.setattr(_grid_cells, "_WHOLE", (1, 10**7, 10**7))
+    whole = exact_grid(dist)
+    same_log(pruned.log_normalizer, whole.log_normalizer, dist)
     # Rounding of the largest terms is what the weights of separate modes are off by.
-    size = np.abs(law.a).sum() + np.abs(law.b).sum() + np.abs(law.P).sum() + np.abs(law.Q).sum()
+    size = np.abs(dist.a).sum() + np.abs(dist.b).sum() + np.abs(dist.P).sum() + np.abs(dist.Q).sum()
     np.testing.assert_allclose(pruned.moments, whole.moments, rtol=0, atol=1e-12 + 4 * EPS * size)
 
 
 @pytest.mark.parametrize(
     ("dimension", "scale", "count"), [(1, 2.0, 50), (2, 2.0, 40), (2, 1e4, 40), (3, 2.0, 20), (3, 1e4, 12)]
 )
-def test_batch_is_the_laws_one_by_one(dimension, scale, count):
-    law = random_law(4, dimension, 2, scale)
-    batch = law._replace(a=law.a + scale * np.random.default_rng(5).normal(size=(count, dimension)))
+def test_batch_is_the_distributions_one_by_one(dimension, scale, count):
+    dist = random_distribution(4, dimension, 2, scale)
+    batch = dist._replace(a=dist.a + scale * np.random.default_rng(5).normal(size=(count, dimension)))
     found = grid_log_normalizers(batch)
     assert found.shape == (count,)
     for value, a in zip(found, batch.a, strict=True):
@@ -277,5 +276,5 @@ def test_batch_is_the_laws_one_by_one(dimension, scale, count):
 
 
 def test_empty_batch():
-    law = random_law(4, 2)
-    assert grid_log_normalizers(law._replace(a=np.zeros((0, 2), dtype=complex))).shape == (0,)
+    dist = random_distribution(4, 2)
+    assert grid_log_normalizers(dist._replace(a=np.zeros((0, 2), dtype=complex))).shape == (0,)

@@ -5,24 +5,23 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus
-from naive.torus_laws import bimodal, couplings, law_of, random_law, ridge
+from naive.torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
 from scipy import interpolate, stats
 
 from mgvm.angles import wrap
-from mgvm.inference import _outer_cells
-from mgvm.inference._outer_cells import Cells, rule_sizes
-from mgvm.inference._outer_frame import Frame, Points
-from mgvm.inference.quadrature import exact_grid, grid_log_normalizers
+from mgvm.inference import _grid_cells
+from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
+from mgvm.inference._grid_cells import Cells, Frame, Points, rule_sizes
 
 BOUNDED = {
-    "two angles": random_law(6, 2, 1, 1.0),
-    "two angles, order two": random_law(6, 2, 2, 40.0),
-    "two angles, order three": random_law(6, 2, 3, 5.0),
-    "three angles": random_law(6, 3, 1, 3.0),
-    "three angles, order two": random_law(6, 3, 2, 200.0),
-    "three angles, order three": random_law(6, 3, 3, 1.0),
+    "two angles": random_distribution(6, 2, 1, 1.0),
+    "two angles, order two": random_distribution(6, 2, 2, 40.0),
+    "two angles, order three": random_distribution(6, 2, 3, 5.0),
+    "three angles": random_distribution(6, 3, 1, 3.0),
+    "three angles, order two": random_distribution(6, 3, 2, 200.0),
+    "three angles, order three": random_distribution(6, 3, 3, 1.0),
     # Along its valleys all second derivatives add up: the bound is attained.
-    "outer angles tied": law_of(
+    "outer angles tied": distribution_of(
         np.zeros(3), np.zeros((0, 3)), np.zeros((3, 3)), 9.0 * np.eye(3)[[1, 0, 2]] * [1, 1, 0]
     ),
 }
@@ -40,9 +39,9 @@ def values(frame, points, shift):
 
 @pytest.mark.parametrize("name", BOUNDED)
 def test_bounds_hold_all_over_their_cells(name):
-    law = BOUNDED[name]
-    dimension = law.dimension
-    single = law._replace(a=law.a[None])
+    dist = BOUNDED[name]
+    dimension = dist.dimension
+    single = dist._replace(a=dist.a[None])
     frame = Frame(single, int(rule_sizes(single)[-1]))
     rng = np.random.default_rng(13)
     for size in (3, 8, 30, 120):
@@ -58,14 +57,14 @@ def test_bounds_hold_all_over_their_cells(name):
 
 
 DRAWN = {
-    "uniform": law_of(np.zeros(2), np.zeros((0, 2)), *couplings(2)),
-    "one angle": random_law(14, 1, 2, 3.0),
-    "order three": random_law(14, 2, 3, 1.0),
-    "three angles": random_law(15, 3, 2, 1.0),
+    "uniform": distribution_of(np.zeros(2), np.zeros((0, 2)), *couplings(2)),
+    "one angle": random_distribution(14, 1, 2, 3.0),
+    "order three": random_distribution(14, 2, 3, 1.0),
+    "three angles": random_distribution(15, 3, 2, 1.0),
     "bimodal": bimodal(3.0),
     "bimodal, narrow": bimodal(1e6),
     "ridge": ridge(3, 1e3),
-    "narrow": random_law(16, 3, 2, 1e6),
+    "narrow": random_distribution(16, 3, 2, 1e6),
 }
 
 
@@ -78,12 +77,12 @@ def distribution(marginal, x):
 
 @pytest.mark.parametrize("name", DRAWN)
 def test_draws_follow_the_marginals_and_the_pairs(name):
-    law, count = DRAWN[name], 4000
-    found = exact_grid(law)
+    dist, count = DRAWN[name], 4000
+    found = exact_grid(dist)
     draws = found.sample(count, rng=17)
-    assert draws.shape == (count, law.dimension)
+    assert draws.shape == (count, dist.dimension)
     assert ((draws >= -np.pi) & (draws < np.pi)).all()
-    for d in range(law.dimension):
+    for d in range(dist.dimension):
         assert stats.kstest(distribution(found.marginals[d], draws[:, d]), "uniform").pvalue > 1e-5
     pairs = found.pair_moments
     z = np.exp(1j * draws)
@@ -93,12 +92,12 @@ def test_draws_follow_the_marginals_and_the_pairs(name):
             assert abs(sample.mean() - mean) < 5.0 * sample.std() / np.sqrt(count)
 
 
-@pytest.mark.parametrize("law", [random_law(18, 2, 2, 0.7), ridge(2, 8.0), bimodal(2.0)])
-def test_draws_of_a_pair_fall_into_squares_as_they_should(law):
+@pytest.mark.parametrize("dist", [random_distribution(18, 2, 2, 0.7), ridge(2, 8.0), bimodal(2.0)])
+def test_draws_of_a_pair_fall_into_squares_as_they_should(dist):
     count, cut = 200_000, 16
-    mass = torus.probabilities(*law, 400).reshape(cut, 25, cut, 25).sum(axis=(1, 3)).ravel()
+    mass = torus.probabilities(*dist, 400).reshape(cut, 25, cut, 25).sum(axis=(1, 3)).ravel()
     # Brute-force nodes stand for the half steps on either side of them.
-    draws = wrap(exact_grid(law).sample(count, rng=19) + np.pi / 400)
+    draws = wrap(exact_grid(dist).sample(count, rng=19) + np.pi / 400)
     index = np.floor((draws + np.pi) * cut / (2 * np.pi)).astype(int)
     observed = np.bincount(index @ [cut, 1], minlength=cut * cut)
     common = mass * count > 10
@@ -108,7 +107,7 @@ def test_draws_of_a_pair_fall_into_squares_as_they_should(law):
 
 
 def test_draws_repeat_with_the_seed():
-    found = exact_grid(random_law(20, 3))
+    found = exact_grid(random_distribution(20, 3))
     np.testing.assert_array_equal(found.sample(50, rng=3), found.sample(50, rng=3))
     assert found.sample(0).shape == (0, 3)
 
@@ -117,7 +116,7 @@ def test_draws_repeat_with_the_seed():
 
 
 def test_result():
-    found = exact_grid(random_law(21, 2))
+    found = exact_grid(random_distribution(21, 2))
     assert found.converged
     assert found.trace.size == 0
     assert found.log_normalizer.standard_error == 0.0
@@ -127,20 +126,20 @@ def test_result():
 
 def test_too_many_angles():
     with pytest.raises(ValueError, match="D = 4; use exact_chain"):
-        exact_grid(random_law(22, 4))
+        exact_grid(random_distribution(22, 4))
 
 
 def test_too_many_nodes(monkeypatch):
-    monkeypatch.setattr(_outer_cells, "MOST_NODES", 5000)
+    monkeypatch.setattr(_grid_cells, "MOST_NODES", 5000)
     with pytest.raises(ValueError, match=r"nodes of a grid of .* x .*use annealed_log_normalizer"):
         exact_grid(ridge(3, 1e5))
 
 
 def test_batch_too_large_for_memory_is_halved(monkeypatch):
-    law = random_law(23, 3, 1, 100.0)
-    batch = law._replace(a=np.tile(law.a, (12, 1)))
+    dist = random_distribution(23, 3, 1, 100.0)
+    batch = dist._replace(a=np.tile(dist.a, (12, 1)))
     expected = grid_log_normalizers(batch)
-    monkeypatch.setattr(_outer_cells, "MOST_NODES", 9000)
+    monkeypatch.setattr(_grid_cells, "MOST_NODES", 9000)
     np.testing.assert_allclose(grid_log_normalizers(batch), expected, rtol=1e-14)
 
 
@@ -148,10 +147,10 @@ def test_batch_too_large_for_memory_is_halved(monkeypatch):
 @pytest.mark.parametrize("size", [1, 2])
 def test_more_draws_than_memory_holds_are_refused_at_once(size, count):
     with pytest.raises(MemoryError, match=r"draws of \d angles take [\d,]+ GB.*draw fewer at a time"):
-        exact_grid(random_law(24, size)).sample(count, rng=0)
+        exact_grid(random_distribution(24, size)).sample(count, rng=0)
 
 
 def test_batches_are_refused():
-    law = random_law(24, 2)
-    with pytest.raises(ValueError, match="one law at a time"):
-        exact_grid(law._replace(a=np.tile(law.a, (3, 1))))
+    dist = random_distribution(24, 2)
+    with pytest.raises(ValueError, match="one distribution at a time"):
+        exact_grid(dist._replace(a=np.tile(dist.a, (3, 1))))

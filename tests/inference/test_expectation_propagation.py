@@ -10,9 +10,9 @@ from naive import torus
 from scipy import sparse
 
 from mgvm import GvM, MGvM, MultivariateWrappedNormal
-from mgvm.inference._law import Natural
-from mgvm.inference.propagation import expectation_propagation
+from mgvm.inference._expectation_propagation import expectation_propagation
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer
+from mgvm.natural.parameters import Natural
 
 
 def exponential_kernel(size, length, variance):
@@ -28,7 +28,7 @@ def chain_sites(rng, covariance, concentration, share=1.0):
     return (concentration * np.exp(1j * seen) * (rng.random(size) < share))[:, None]
 
 
-def as_law(covariance, sites):
+def as_distribution(covariance, sites):
     """The mGvM of an isotropic kernel with tridiagonal inverse."""
     precision = np.linalg.inv(covariance)
     P = -np.triu(np.tril(precision, 1), -1).astype(complex)
@@ -39,9 +39,9 @@ def as_law(covariance, sites):
     return Natural(sites[:, 0].copy(), b, P, np.zeros((size, size), complex))
 
 
-def total_variation(law, density):
+def total_variation(dist, density):
     points = density.shape[1]
-    return np.abs(law[:, None].pdf(torus.nodes(points)) - density).sum(axis=1) * np.pi / points
+    return np.abs(dist[:, None].pdf(torus.nodes(points)) - density).sum(axis=1) * np.pi / points
 
 
 def gaussian_grid(covariance, mean, log_sites):
@@ -85,24 +85,24 @@ def test_independent_angles_are_exact():
     rng = np.random.default_rng(1)
     sites = rng.normal(size=(6, 3)) + 1j * rng.normal(size=(6, 3))
     result = expectation_propagation(0.3 * np.eye(6), sites)
-    laws = GvM(sites)
-    expected = laws.log_normalizer().sum() - 6 * (np.log(2 * np.pi * 0.3) + 0.5 / 0.3)
+    dists = GvM(sites)
+    expected = dists.log_normalizer().sum() - 6 * (np.log(2 * np.pi * 0.3) + 0.5 / 0.3)
     assert result.log_normalizer == pytest.approx(expected, abs=1e-11)
-    np.testing.assert_allclose(result.marginals.moment(1), laws.moment(1), atol=1e-13)
+    np.testing.assert_allclose(result.marginals.moment(1), dists.moment(1), atol=1e-13)
     np.testing.assert_allclose(
-        result.leave_one_out_log_density(), laws.log_normalizer() - np.log(2 * np.pi), atol=1e-12
+        result.leave_one_out_log_density(), dists.log_normalizer() - np.log(2 * np.pi), atol=1e-12
     )
     assert isinstance(result.log_normalizer, LogNormalizer)
     assert np.isnan(result.log_normalizer.standard_error)
 
 
-def test_product_law_is_exact():
+def test_product_distribution_is_exact():
     rng = np.random.default_rng(2)
     a, b, P, Q = torus.random_parameters(rng, 4, order=3, scale=2.0, edges=[])
     result = expectation_propagation(Natural(a, b, P, Q))
-    laws = GvM(np.concatenate([a[None], b]).T)
-    assert result.log_normalizer == pytest.approx(laws.log_normalizer().sum(), abs=1e-11)
-    np.testing.assert_allclose(result.marginals.moment(2), laws.moment(2), atol=1e-12)
+    dists = GvM(np.concatenate([a[None], b]).T)
+    assert result.log_normalizer == pytest.approx(dists.log_normalizer().sum(), abs=1e-11)
+    np.testing.assert_allclose(result.marginals.moment(2), dists.moment(2), atol=1e-12)
 
 
 # ---- close to grids and chains ---------------------------------------------------------------------------------------
@@ -122,19 +122,19 @@ def test_three_coupled_angles_on_a_grid(seed):
     assert result.log_normalizer == pytest.approx(log_z, abs=0.02)
 
 
-def test_law_and_covariance_agree():
+def test_distribution_and_covariance_agree():
     covariance = exponential_kernel(20, 3.0, 0.5)
     sites = chain_sites(np.random.default_rng(3), covariance, 3.0)
     by_kernel = expectation_propagation(covariance, sites)
     both = np.kron(np.eye(2), covariance)
     by_blocks = expectation_propagation(both, sites)
-    by_law = expectation_propagation(as_law(covariance, sites))
-    # N(x; 0, K) on the torus: the determinant and the trace of K^-1, which the law leaves out.
+    by_distribution = expectation_propagation(as_distribution(covariance, sites))
+    # N(x; 0, K) on the torus: the determinant and the trace of K^-1, which the distribution leaves out.
     constant = -0.5 * np.linalg.slogdet(2 * np.pi * both)[1] - 0.5 * np.trace(np.linalg.inv(covariance))
     assert by_blocks.log_normalizer == pytest.approx(by_kernel.log_normalizer, abs=1e-9)
-    assert by_law.log_normalizer + constant == pytest.approx(by_kernel.log_normalizer, abs=1e-6)
-    np.testing.assert_allclose(by_law.marginals.moment(1), by_kernel.marginals.moment(1), atol=1e-7)
-    np.testing.assert_allclose(by_law.leave_one_out.moment(1), by_kernel.leave_one_out.moment(1), atol=1e-6)
+    assert by_distribution.log_normalizer + constant == pytest.approx(by_kernel.log_normalizer, abs=1e-6)
+    np.testing.assert_allclose(by_distribution.marginals.moment(1), by_kernel.marginals.moment(1), atol=1e-7)
+    np.testing.assert_allclose(by_distribution.leave_one_out.moment(1), by_kernel.leave_one_out.moment(1), atol=1e-6)
 
 
 @pytest.mark.parametrize(
@@ -142,29 +142,29 @@ def test_law_and_covariance_agree():
 )
 def test_chains_rich_in_data(size, length, variance, concentration):
     covariance = exponential_kernel(size, length, variance)
-    law = as_law(covariance, chain_sites(np.random.default_rng(4), covariance, concentration))
-    result = expectation_propagation(law)
-    gap = total_variation(result.marginals, torus.chain_marginals(*law, n=72))
+    dist = as_distribution(covariance, chain_sites(np.random.default_rng(4), covariance, concentration))
+    result = expectation_propagation(dist)
+    gap = total_variation(result.marginals, torus.chain_marginals(*dist, n=72))
     assert result.converged
     assert gap.max() < 0.01
-    assert result.log_normalizer == pytest.approx(torus.chain_log_normalizer(*law, n=72), abs=2e-3 * size)
+    assert result.log_normalizer == pytest.approx(torus.chain_log_normalizer(*dist, n=72), abs=2e-3 * size)
 
 
 @pytest.mark.parametrize(("length", "variance"), [(2.0, 0.5), (10.0, 3.0)])
 def test_chains_poor_in_data_beat_mean_field(length, variance):
     covariance = exponential_kernel(100, length, variance)
-    law = as_law(covariance, chain_sites(np.random.default_rng(5), covariance, 1.0))
-    truth = torus.chain_marginals(*law, n=72)
-    result = expectation_propagation(law)
+    dist = as_distribution(covariance, chain_sites(np.random.default_rng(5), covariance, 1.0))
+    truth = torus.chain_marginals(*dist, n=72)
+    result = expectation_propagation(dist)
     moment = np.zeros(100, complex)
     for _ in range(400):
-        eta = law.a + law.P @ moment
+        eta = dist.a + dist.P @ moment
         moment = 0.5 * moment + 0.5 * GvM(eta[:, None]).moment(1)
     gap = total_variation(result.marginals, truth)
-    mean_field_gap = total_variation(GvM((law.a + law.P @ moment)[:, None]), truth)
+    mean_field_gap = total_variation(GvM((dist.a + dist.P @ moment)[:, None]), truth)
     assert gap.mean() < 0.05
     assert gap.mean() < 0.25 * mean_field_gap.mean()
-    variances = [law.circular_variance().mean() for law in (GvM(eta[:, None]), result.marginals)]
+    variances = [dist.circular_variance().mean() for dist in (GvM(eta[:, None]), result.marginals)]
     exact = 1.0 - np.abs(truth @ np.exp(1j * torus.nodes(72)) * 2 * np.pi / 72).mean()
     assert variances[0] < variances[1] < exact
 
@@ -205,12 +205,12 @@ def test_cavities_are_marginals_without_their_sites():
         np.testing.assert_allclose(result.marginals[n].moment(1), result.mean[n] @ [1, 1j], atol=1e-8)
 
 
-def test_sparse_law_of_the_library():
-    law = as_law(exponential_kernel(8, 2.0, 0.5), chain_sites(np.random.default_rng(15), np.eye(8), 2.0))
-    dense = expectation_propagation(MGvM(law.a, law.b, law.P, law.Q))
-    thin = expectation_propagation(MGvM(law.a, law.b, sparse.csr_array(law.P), sparse.csr_array(law.Q)))
+def test_sparse_distribution_of_the_library():
+    dist = as_distribution(exponential_kernel(8, 2.0, 0.5), chain_sites(np.random.default_rng(15), np.eye(8), 2.0))
+    dense = expectation_propagation(MGvM(dist.a, dist.b, dist.P, dist.Q))
+    thin = expectation_propagation(MGvM(dist.a, dist.b, sparse.csr_array(dist.P), sparse.csr_array(dist.Q)))
     assert thin.log_normalizer == pytest.approx(dense.log_normalizer, rel=1e-13)
-    assert dense.log_normalizer == pytest.approx(expectation_propagation(law).log_normalizer, rel=1e-13)
+    assert dense.log_normalizer == pytest.approx(expectation_propagation(dist).log_normalizer, rel=1e-13)
 
 
 # ---- other ways in ---------------------------------------------------------------------------------------------------
@@ -252,40 +252,42 @@ def test_warm_start_finds_the_same_point_sooner():
     fresh = expectation_propagation(1.05 * covariance, sites)
     assert near.trace.size < fresh.trace.size
     np.testing.assert_allclose(near.marginals.moment(1), fresh.marginals.moment(1), atol=1e-6)
-    law = as_law(covariance, sites)
-    stiffer = law._replace(P=1.05 * law.P)
-    moved = expectation_propagation(stiffer, start=expectation_propagation(law))
+    dist = as_distribution(covariance, sites)
+    stiffer = dist._replace(P=1.05 * dist.P)
+    moved = expectation_propagation(stiffer, start=expectation_propagation(dist))
     assert moved.log_normalizer == pytest.approx(expectation_propagation(stiffer).log_normalizer, abs=1e-6)
 
 
 @pytest.mark.parametrize("shift", [-0.5, 0.5, 20.0])
 def test_no_answer_depends_on_the_shift(shift, monkeypatch):
-    from mgvm.inference import _ep_problem
+    from mgvm.inference import _expectation_propagation
 
     covariance = exponential_kernel(30, 3.0, 0.5)
-    law = as_law(covariance, chain_sites(np.random.default_rng(9), covariance, 3.0))
-    usual = expectation_propagation(law)
-    rule = _ep_problem._spherical_shift
-    monkeypatch.setattr(_ep_problem, "_spherical_shift", lambda coupling: rule(coupling) * (1 + 0.01 * shift))
-    other = expectation_propagation(law)
+    dist = as_distribution(covariance, chain_sites(np.random.default_rng(9), covariance, 3.0))
+    usual = expectation_propagation(dist)
+    rule = _expectation_propagation._spherical_shift
+    monkeypatch.setattr(
+        _expectation_propagation, "_spherical_shift", lambda coupling: rule(coupling) * (1 + 0.01 * shift)
+    )
+    other = expectation_propagation(dist)
     assert other.shift != usual.shift
     assert other.log_normalizer == pytest.approx(usual.log_normalizer, abs=1e-6)
     np.testing.assert_allclose(other.marginals.moment(1), usual.marginals.moment(1), atol=1e-6)
 
 
 def test_many_angles_start_elsewhere_and_end_alike(monkeypatch):
-    from mgvm.inference import _ep_problem
+    from mgvm.inference import _expectation_propagation
 
     covariance = exponential_kernel(30, 3.0, 0.5)
-    law = as_law(covariance, chain_sites(np.random.default_rng(16), covariance, 3.0))
-    usual = expectation_propagation(law)
-    monkeypatch.setattr(_ep_problem, "_SPHERICAL", 0)
-    other = expectation_propagation(law)
+    dist = as_distribution(covariance, chain_sites(np.random.default_rng(16), covariance, 3.0))
+    usual = expectation_propagation(dist)
+    monkeypatch.setattr(_expectation_propagation, "_SPHERICAL", 0)
+    other = expectation_propagation(dist)
     assert other.shift != usual.shift
     assert other.log_normalizer == pytest.approx(usual.log_normalizer, abs=1e-6)
-    uncoupled = Natural(law.a, law.b, 0.0 * law.P, law.Q)
+    uncoupled = Natural(dist.a, dist.b, 0.0 * dist.P, dist.Q)
     assert expectation_propagation(uncoupled).log_normalizer == pytest.approx(
-        GvM(law.a[:, None]).log_normalizer().sum(), rel=1e-12
+        GvM(dist.a[:, None]).log_normalizer().sum(), rel=1e-12
     )
 
 
@@ -296,7 +298,8 @@ def test_damping_does_not_move_the_answer():
     assert damped.log_normalizer == pytest.approx(plain.log_normalizer, abs=1e-7)
 
 
-# ---- symmetric laws --------------------------------------------------------------------------------------------------
+# ---- symmetric distributions
+# --------------------------------------------------------------------------------------------------
 
 
 def ring(size, strength, second=0.5, third=0.0, field=0.0):
@@ -308,16 +311,16 @@ def ring(size, strength, second=0.5, third=0.0, field=0.0):
 
 
 @pytest.mark.parametrize(
-    ("law", "sides"),
+    ("dist", "sides"),
     [(ring(10, 5.0), 2), (ring(10, 5.0, 0.0, 0.5), 3), (ring(10, 5.0, field=0.02), None)],
 )
-def test_mirror_solutions_are_mixed_and_reported(law, sides):
+def test_mirror_solutions_are_mixed_and_reported(dist, sides):
     with pytest.warns(ConvergenceWarning, match="several solutions"):
-        result = expectation_propagation(law)
+        result = expectation_propagation(dist)
     assert result.converged
     assert result.symmetric is (sides is not None)
-    assert total_variation(result.marginals, torus.chain_marginals(*law, n=72)).max() < 0.09
-    assert result.log_normalizer == pytest.approx(torus.chain_log_normalizer(*law, n=72), abs=0.5)
+    assert total_variation(result.marginals, torus.chain_marginals(*dist, n=72)).max() < 0.09
+    assert result.log_normalizer == pytest.approx(torus.chain_log_normalizer(*dist, n=72), abs=0.5)
     if sides:
         np.testing.assert_allclose(result.side_weight, 1.0 / sides)
         turned = result.marginals[:, None].pdf(torus.nodes(50) + 2 * np.pi / sides)
@@ -337,24 +340,24 @@ def test_isotropic_prior_has_uniform_marginals():
 
 
 def test_symmetric_point_that_holds_is_the_whole_truth():
-    law = ring(4, 0.5)
-    result = expectation_propagation(law)
+    dist = ring(4, 0.5)
+    result = expectation_propagation(dist)
     assert result.symmetric
-    assert total_variation(result.marginals, torus.chain_marginals(*law, n=72)).max() < 0.002
+    assert total_variation(result.marginals, torus.chain_marginals(*dist, n=72)).max() < 0.002
 
 
 def test_only_the_unconnected_part_without_field_is_mirrored():
-    law = ring(12, 5.0)
-    P = law.P.copy()
+    dist = ring(12, 5.0)
+    P = dist.P.copy()
     P[5, 6] = P[6, 5] = 0.0
-    a = law.a.copy()
+    a = dist.a.copy()
     a[:6] = 1.0
-    law = law._replace(P=P, a=a)
+    dist = dist._replace(P=P, a=a)
     with pytest.warns(ConvergenceWarning, match="several solutions"):
-        result = expectation_propagation(law)
+        result = expectation_propagation(dist)
     np.testing.assert_allclose(result.side_weight, np.repeat([1.0, 0.5], 6))
-    assert total_variation(result.marginals, torus.chain_marginals(*law, n=72)).max() < 0.1
-    assert result.log_normalizer == pytest.approx(torus.chain_log_normalizer(*law, n=72), abs=0.5)
+    assert total_variation(result.marginals, torus.chain_marginals(*dist, n=72)).max() < 0.1
+    assert result.log_normalizer == pytest.approx(torus.chain_log_normalizer(*dist, n=72), abs=0.5)
 
 
 def test_symmetric_grid_likelihood_is_found():
@@ -528,11 +531,11 @@ SITES = np.ones((3, 1), complex)
         ((GOOD, SITES), {"tolerance": 0.0}, ValueError, "tolerance must be > 0"),
         ((GOOD, SITES), {"damping": 1.5}, ValueError, "damping must be at most 1"),
         ((GOOD, SITES), {"start": 3}, TypeError, "start must be an EPResult"),
-        ((ring(3, 1.0), SITES), {}, ValueError, "a law brings its own sites"),
+        ((ring(3, 1.0), SITES), {}, ValueError, "a distribution brings its own sites"),
         ((ring(3, 1.0),), {"radial_spread": 1.0}, ValueError, "lives on the circle"),
         ((GOOD, SITES), {"radial_spread": -1.0}, ValueError, "radial_spread must be a number >= 0"),
         ((GOOD, SITES), {"radial_spread": np.nan}, ValueError, "radial_spread must be a number >= 0"),
-        ((ring(3, 1.0)._replace(a=np.ones((2, 3), complex)),), {}, ValueError, "one law at a time"),
+        ((ring(3, 1.0)._replace(a=np.ones((2, 3), complex)),), {}, ValueError, "one distribution at a time"),
         (("kernel", SITES), {}, TypeError, "must be a covariance matrix.*got str"),
     ],
 )

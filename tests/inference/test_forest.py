@@ -1,4 +1,4 @@
-"""Finding forests in the couplings of a law."""
+"""Finding forests in the couplings of a distribution."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mgvm.inference._forest import cycle_message, edges, forest
-from mgvm.inference._law import Natural
+from mgvm.natural.graph import cycle_message, edges, forest
+from mgvm.natural.parameters import Natural
 
 
-def law_of(size, pairs, *, sums=(), make=np.asarray):
+def distribution_of(size, pairs, *, sums=(), make=np.asarray):
     P, Q = np.zeros((2, size, size), dtype=complex)
     for i, j in pairs:
         P[i, j], P[j, i] = 1 + 2j, 1 - 2j
@@ -39,15 +39,15 @@ def test_forests_of_every_shape(make):
     for size, components in [(1, 1), (2, 1), (2, 2), (7, 1), (40, 1), (40, 5), (40, 39), (40, 40)]:
         pairs = random_tree(rng, size, components)
         half = len(pairs) // 2
-        law = law_of(size, pairs[:half], sums=pairs[half:] + pairs[:1], make=make)
-        found = forest(law)
+        dist = distribution_of(size, pairs[:half], sums=pairs[half:] + pairs[:1], make=make)
+        found = forest(dist)
         assert sorted(found.order) == list(range(size))
         place = np.argsort(found.order)
         kept = {tuple(sorted((d, p))) for d, p in enumerate(found.parent.tolist()) if p >= 0}
         assert kept == set(pairs)
         assert (found.parent < 0).sum() == connected(size, pairs)
         assert all(place[p] < place[d] for d, p in enumerate(found.parent) if p >= 0)
-        assert list(zip(*(side.tolist() for side in edges(law)), strict=True)) == sorted(set(pairs))
+        assert list(zip(*(side.tolist() for side in edges(dist)), strict=True)) == sorted(set(pairs))
 
 
 @pytest.mark.parametrize("make", [np.asarray, sparse.csr_array])
@@ -60,9 +60,9 @@ def test_forests_of_every_shape(make):
     ],
 )
 def test_cycles_are_named(make, size, pairs, sums, extra):
-    law = law_of(size, pairs, sums=sums, make=make)
-    assert forest(law) is None
-    message = cycle_message(law)
+    dist = distribution_of(size, pairs, sums=sums, make=make)
+    assert forest(dist) is None
+    message = cycle_message(dist)
     assert f"leave {extra} more" in message
     assert "annealed_log_normalizer" in message
     i, j = (int(message.split("between angles ")[1].split(",")[0].split(" and ")[k]) for k in (0, 1))
@@ -71,10 +71,10 @@ def test_cycles_are_named(make, size, pairs, sums, extra):
 
 
 def test_stored_zeros_are_no_couplings():
-    law = law_of(4, [(0, 1), (1, 2), (2, 3)], make=sparse.csr_array)
+    dist = distribution_of(4, [(0, 1), (1, 2), (2, 3)], make=sparse.csr_array)
     full = sparse.csr_array(np.ones((4, 4), dtype=complex))
     full.data[:] = 0
-    assert forest(law._replace(Q=full)) is not None
+    assert forest(dist._replace(Q=full)) is not None
 
 
 def test_a_million_angles():
@@ -84,6 +84,6 @@ def test_a_million_angles():
     first, second = label[:-1:2], label[1::2]
     upper = sparse.csr_array((np.ones(first.size, dtype=complex), (first, second)), shape=(size, size))
     none = sparse.csr_array((size, size), dtype=complex)
-    law = Natural(np.zeros(size, dtype=complex), np.zeros((0, size), dtype=complex), upper + upper.T, none)
-    found = forest(law)
+    dist = Natural(np.zeros(size, dtype=complex), np.zeros((0, size), dtype=complex), upper + upper.T, none)
+    found = forest(dist)
     assert (found.parent < 0).sum() == size - first.size

@@ -1,4 +1,4 @@
-"""Gibbs sampling: every kernel and every move leaves the law alone, and the engine says what happened."""
+"""Gibbs sampling: every kernel and every move leaves the distribution alone, and the engine says what happened."""
 
 from __future__ import annotations
 
@@ -11,23 +11,23 @@ from naive import torus
 from scipy import sparse, stats
 
 from mgvm import MGvM
-from mgvm.inference import ConvergenceWarning, _sweeps, exact_chain, exact_grid, gibbs
+from mgvm.inference import ConvergenceWarning, _moves, exact_chain, exact_grid, gibbs
 from mgvm.inference.diagnostics import effective_sample_size
 
 
-def random_law(seed, dimension, order=2, scale=0.5):
+def random_distribution(seed, dimension, order=2, scale=0.5):
     return MGvM(*torus.random_parameters(np.random.default_rng(seed), dimension, order, scale))
 
 
-def as_sparse(law):
-    return MGvM(law.a, law.b, sparse.csr_array(law.P), sparse.csr_array(law.Q))
+def as_sparse(dist):
+    return MGvM(dist.a, dist.b, sparse.csr_array(dist.P), sparse.csr_array(dist.Q))
 
 
-def moments_agree(samples, law, sigmas=5.0):
+def moments_agree(samples, dist, sigmas=5.0):
     """First moments and pair moments of draws (..., D) against exact ones, in units of their own Monte Carlo error."""
-    z = np.exp(1j * samples.reshape(-1, law.dimension))
+    z = np.exp(1j * samples.reshape(-1, dist.dimension))
     worth = effective_sample_size(samples).min()
-    first, difference, total, _ = torus.moments(law.a, law.b, law.P, law.Q, 48)
+    first, difference, total, _ = torus.moments(dist.a, dist.b, dist.P, dist.Q, 48)
     found = (z.mean(axis=0), z.T @ z.conj() / len(z), z.T @ z / len(z))
     worst = max(np.abs(mine - exact).max() for mine, exact in zip(found, (first, difference, total), strict=True))
     assert worst < sigmas / np.sqrt(worth), (worst, worth)
@@ -38,12 +38,12 @@ KERNELS = {"dense": 64, "sparse": 0}
 
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_draws_have_the_moments_of_the_law(order, kernel, monkeypatch):
-    monkeypatch.setattr(_sweeps, "_SMALL", KERNELS[kernel])
-    law = random_law(order, 3, order)
-    result = gibbs(as_sparse(law) if kernel == "sparse" else law, 1000, 16, rng=order, over_relaxation=1)
+def test_draws_have_the_moments_of_the_distribution(order, kernel, monkeypatch):
+    monkeypatch.setattr(_moves, "_SMALL", KERNELS[kernel])
+    dist = random_distribution(order, 3, order)
+    result = gibbs(as_sparse(dist) if kernel == "sparse" else dist, 1000, 16, rng=order, over_relaxation=1)
     assert result.converged
-    moments_agree(result.samples, law)
+    moments_agree(result.samples, dist)
 
 
 @pytest.mark.parametrize(
@@ -61,23 +61,23 @@ def test_draws_have_the_moments_of_the_law(order, kernel, monkeypatch):
     ids=str,
 )
 @pytest.mark.parametrize("scale", [0.5, 1.0])
-def test_every_move_leaves_the_law_alone(options, scale):
-    law = random_law(7, 3, 2, scale)
-    result = gibbs(law, **{"n_samples": 4000, "n_chains": 16, "rng": 1, **options})
-    moments_agree(result.samples, law)
+def test_every_move_leaves_the_distribution_alone(options, scale):
+    dist = random_distribution(7, 3, 2, scale)
+    result = gibbs(dist, **{"n_samples": 4000, "n_chains": 16, "rng": 1, **options})
+    moments_agree(result.samples, dist)
 
 
-def test_a_move_that_started_at_the_law_stays_there():
-    # One round from exact draws: the second state has the law of the first, whatever the mixing.
-    law = random_law(3, 3, 2, 1.0)
-    first = exact_grid(law).sample(40_000, rng=0)
+def test_a_move_that_started_at_the_distribution_stays_there():
+    # One round from exact draws: the second state has the distribution of the first, whatever the mixing.
+    dist = random_distribution(3, 3, 2, 1.0)
+    first = exact_grid(dist).sample(40_000, rng=0)
     for options in (
         {"over_relaxation": 0, "rotation": False},
         {"over_relaxation": 2},
         {"blocks": [[0, 1]]},
         {"trajectories": True},
     ):
-        after = gibbs_quietly(law, 1, 40_000, burn_in=0, start=first, rng=1, **options).samples[:, 0]
+        after = gibbs_quietly(dist, 1, 40_000, burn_in=0, start=first, rng=1, **options).samples[:, 0]
         for d in range(3):
             assert stats.ks_2samp(np.cos(first[:, d] - 1), np.cos(after[:, d] - 1)).pvalue > 1e-5
             assert stats.ks_2samp(np.sin(first[:, d] - 1), np.sin(after[:, d] - 1)).pvalue > 1e-5
@@ -92,9 +92,9 @@ def gibbs_quietly(*arguments, **options):
 def test_over_relaxation_pays_under_strong_coupling():
     inputs = np.linspace(0, 10, 40)
     kernel = np.exp(-0.5 * (inputs[:, None] - inputs) ** 2) + 0.01 * np.eye(40)
-    law = MGvM.from_precision(np.sin(inputs), 2.0, np.kron(np.eye(2), np.linalg.inv(kernel)))
+    dist = MGvM.from_precision(np.sin(inputs), 2.0, np.kron(np.eye(2), np.linalg.inv(kernel)))
     plain, relaxed = (
-        gibbs_quietly(law, 1000, 8, over_relaxation=count, trajectories=False, rng=0).effective_sample_size.min()
+        gibbs_quietly(dist, 1000, 8, over_relaxation=count, trajectories=False, rng=0).effective_sample_size.min()
         for count in (0, 4)
     )
     assert relaxed > 4 * plain
@@ -103,21 +103,21 @@ def test_over_relaxation_pays_under_strong_coupling():
 def test_trajectories_pay_where_a_smooth_prior_is_hardly_held():
     inputs = np.linspace(0, 10, 30)
     kernel = np.exp(-0.5 * ((inputs[:, None] - inputs) / 5.0) ** 2) + 0.01 * np.eye(30)
-    law = MGvM.from_precision(0.0, 0.1, np.kron(np.eye(2), np.linalg.inv(kernel)))
+    dist = MGvM.from_precision(0.0, 0.1, np.kron(np.eye(2), np.linalg.inv(kernel)))
     without, with_them = (
-        gibbs_quietly(law, 1000, 8, trajectories=wanted, rng=0).effective_sample_size.min() for wanted in (False, None)
+        gibbs_quietly(dist, 1000, 8, trajectories=wanted, rng=0).effective_sample_size.min() for wanted in (False, None)
     )
     assert with_them > 3 * without
 
 
 def test_rotation_crosses_between_mirror_images():
     # Two wells half a turn apart and tight couplings: one angle at a time never crosses, all together do.
-    law = MGvM(np.zeros(4), np.full(4, 3.0), 5.0 * (np.ones((4, 4)) - np.eye(4)))
-    together = gibbs(law, 500, 4, rng=0)
+    dist = MGvM(np.zeros(4), np.full(4, 3.0), 5.0 * (np.ones((4, 4)) - np.eye(4)))
+    together = gibbs(dist, 500, 4, rng=0)
     assert together.converged
     assert np.abs(together.moment(1)).max() < 0.15
     with pytest.warns(ConvergenceWarning, match="chains do not agree.*separate modes"):
-        alone = gibbs(law, 500, 4, rotation=False, rng=0)
+        alone = gibbs(dist, 500, 4, rotation=False, rng=0)
     assert not alone.converged
 
 
@@ -126,30 +126,30 @@ def test_modes_that_differ_in_how_angles_stand_to_each_other_are_seen():
     P = np.full((6, 6), 0.05)
     P[:3, :3] = P[3:, 3:] = 20.0
     np.fill_diagonal(P, 0.0)
-    law = MGvM(np.zeros(6), np.full(6, 15.0), P)
+    dist = MGvM(np.zeros(6), np.full(6, 15.0), P)
     with pytest.warns(ConvergenceWarning, match="R-hat is .* for the (difference|sum) of angles [345] and 0"):
-        assert not gibbs(law, 1000, rng=0).converged
-    result = gibbs(law, 1000, blocks=[[0, 1, 2]], rng=0)
+        assert not gibbs(dist, 1000, rng=0).converged
+    result = gibbs(dist, 1000, blocks=[[0, 1, 2]], rng=0)
     assert result.converged
     relation = np.cos(result.samples[:, :, 0]) * np.cos(result.samples[:, :, 3])
     assert relation.mean() == pytest.approx(np.tanh(0.45), abs=0.1)
-    with pytest.warns(ConvergenceWarning, match="may miss part of the law"):
-        law.sample(200, rng=0)
+    with pytest.warns(ConvergenceWarning, match="may miss part of the distribution"):
+        dist.sample(200, rng=0)
 
 
 @pytest.mark.parametrize("concentration", [1e4, 1e8])
-def test_narrow_laws(concentration):
-    law = MGvM([concentration, 0.0], P=[[0, concentration], [concentration, 0]])
-    samples = gibbs(law, 2000, 4, rng=0).samples
+def test_narrow_distributions(concentration):
+    dist = MGvM([concentration, 0.0], P=[[0, concentration], [concentration, 0]])
+    samples = gibbs(dist, 2000, 4, rng=0).samples
     # Near zero: Gaussian with precision K [[2, -1], [-1, 1]], covariance [[1, 1], [1, 2]] / K.
     cov = np.cov(samples.reshape(-1, 2).T) * concentration
     np.testing.assert_allclose(cov, [[1, 1], [1, 2]], rtol=0.15)
 
 
-def test_one_angle_and_the_uniform_law():
-    law = MGvM([2.0 + 1j], [0.5])
-    result = gibbs(law, 5000, 4, rng=0)
-    assert abs(result.moment(1)[0] - law.conditional({}).moment(1)) < 0.03
+def test_one_angle_and_the_uniform_distribution():
+    dist = MGvM([2.0 + 1j], [0.5])
+    result = gibbs(dist, 5000, 4, rng=0)
+    assert abs(result.moment(1)[0] - dist.conditional({}).moment(1)) < 0.03
     flat = gibbs(MGvM(np.zeros(2)), 2000, 4, rng=0)
     assert flat.converged
     assert stats.kstest(flat.samples.ravel(), stats.uniform(-np.pi, 2 * np.pi).cdf).pvalue > 1e-5
@@ -159,9 +159,9 @@ def test_many_angles_dense_and_sparse_agree():
     rng = np.random.default_rng(0)
     size = 300
     chain = sparse.diags_array([np.full(size - 1, 2.0)] * 2, offsets=[-1, 1], dtype=complex)
-    law = MGvM(0.5 * np.exp(1j * np.cumsum(0.1 * rng.normal(size=size))), P=chain)
-    dense = MGvM(law.a, P=law.P.toarray())
-    runs = [np.exp(1j * gibbs(each, 500, 16, rng=1).samples).mean(axis=1) for each in (law, dense)]
+    dist = MGvM(0.5 * np.exp(1j * np.cumsum(0.1 * rng.normal(size=size))), P=chain)
+    dense = MGvM(dist.a, P=dist.P.toarray())
+    runs = [np.exp(1j * gibbs(each, 500, 16, rng=1).samples).mean(axis=1) for each in (dist, dense)]
     first, second = (run.mean(axis=0) for run in runs)
     # Chains are independent: the spread of their 16 means tells the error of each run. Of 600 real and imaginary parts
     # one is off by 7.63 errors, Student's t with 30 degrees of freedom, once in 10⁵.
@@ -172,37 +172,37 @@ def test_many_angles_dense_and_sparse_agree():
 
 
 def test_marginals_are_better_than_histograms():
-    law = random_law(5, 2, 2, 1.0)
-    exact = exact_grid(law).marginals
-    result = gibbs(law, 1000, 8, rng=0)
+    dist = random_distribution(5, 2, 2, 1.0)
+    exact = exact_grid(dist).marginals
+    result = gibbs(dist, 1000, 8, rng=0)
     x = np.linspace(-np.pi, np.pi, 200)
     assert np.abs(result.marginals[:, None].pdf(x) - exact[:, None].pdf(x)).max() < 0.02
     assert result.trace.shape == (8, 1000)
-    np.testing.assert_allclose(result.trace, law.log_density(result.samples), atol=1e-10)
+    np.testing.assert_allclose(result.trace, dist.log_density(result.samples), atol=1e-10)
 
 
 def test_few_draws_and_reprs():
-    result = gibbs(random_law(1, 2), 2, rng=0)
+    result = gibbs(random_distribution(1, 2), 2, rng=0)
     assert not result.converged
     assert np.isnan(result.r_hat).all()
     assert np.isnan(result.effective_sample_size).all()
     assert repr(result) == "GibbsResult(4 chains of 2 draws, 2 angles, not converged)"
     assert result == result
-    assert gibbs(MGvM(np.ones(500)), 50, rng=0).converged  # a product law, whatever chance does to 500 angles
+    assert gibbs(MGvM(np.ones(500)), 50, rng=0).converged  # a product distribution, whatever chance does to 500 angles
 
 
 def test_seeds_repeat_and_shapes():
-    law = random_law(1, 2)
-    one, two = (gibbs_quietly(law, 20, 3, rng=5).samples for _ in range(2))
+    dist = random_distribution(1, 2)
+    one, two = (gibbs_quietly(dist, 20, 3, rng=5).samples for _ in range(2))
     np.testing.assert_array_equal(one, two)
     assert one.shape == (3, 20, 2)
     assert ((one >= -np.pi) & (one < np.pi)).all()
 
 
 def test_progress_and_interruption():
-    law = random_law(1, 2)
+    dist = random_distribution(1, 2)
     seen = []
-    gibbs_quietly(law, 50, 2, burn_in=30, rng=0, progress=lambda done, total: seen.append((done, total)))
+    gibbs_quietly(dist, 50, 2, burn_in=30, rng=0, progress=lambda done, total: seen.append((done, total)))
     assert seen[-1] == (80, 80)
     assert all(a[0] <= b[0] for a, b in itertools.pairwise(seen))
 
@@ -211,49 +211,53 @@ def test_progress_and_interruption():
             raise KeyboardInterrupt
 
     with pytest.warns(ConvergenceWarning, match=r"stopped after \d+ of 100000 draws; these are kept"):
-        result = gibbs(law, 100_000, 2, burn_in=30, rng=0, progress=stop)
+        result = gibbs(dist, 100_000, 2, burn_in=30, rng=0, progress=stop)
     assert 10 < result.samples.shape[1] < 100_000
     assert not result.converged
     assert np.isfinite(result.samples).all()
     with pytest.raises(KeyboardInterrupt):
-        gibbs(law, 100, 2, burn_in=100, rng=0, progress=stop)  # nothing was drawn yet
+        gibbs(dist, 100, 2, burn_in=100, rng=0, progress=stop)  # nothing was drawn yet
 
 
 def test_progress_lines(capsys, monkeypatch):
-    from mgvm.inference import _progress
+    from mgvm import _progress
 
     monkeypatch.setattr(_progress, "_PATIENCE", 0.0)
-    gibbs_quietly(random_law(1, 2), 20, 2, burn_in=5, rng=0, progress=True)
+    gibbs_quietly(random_distribution(1, 2), 20, 2, burn_in=5, rng=0, progress=True)
     assert "gibbs: 25 of 25 (100%)" in capsys.readouterr().err
 
 
 def test_start():
-    law = MGvM([0.0, 0.0], P=[[0, 1e6], [1e6, 0]])
-    result = gibbs_quietly(law, 4, 2, burn_in=0, over_relaxation=0, rotation=False, start=[[1, 1], [2, 2]], rng=0)
+    dist = MGvM([0.0, 0.0], P=[[0, 1e6], [1e6, 0]])
+    result = gibbs_quietly(dist, 4, 2, burn_in=0, over_relaxation=0, rotation=False, start=[[1, 1], [2, 2]], rng=0)
     np.testing.assert_allclose(result.samples[0], 1.0, atol=0.02)
     np.testing.assert_allclose(result.samples[1], 2.0, atol=0.02)
 
 
 BAD = {
-    "not a law": (lambda: gibbs("law"), TypeError, "must be an mgvm.MGvM.*got str"),
+    "not a distribution": (lambda: gibbs("dist"), TypeError, "must be an mgvm.MGvM.*got str"),
     "a batch": (lambda: gibbs(MGvM(np.ones((2, 3)))), ValueError, r"batch of shape \(2,\).*index the batch"),
-    "no draws": (lambda: gibbs(random_law(0, 2), 0), ValueError, "n_samples must be >= 1, got 0"),
-    "half a chain": (lambda: gibbs(random_law(0, 2), 10, 1.5), TypeError, "n_chains must be an integer"),
-    "thin": (lambda: gibbs(random_law(0, 2), thin=0), ValueError, "thin must be >= 1"),
-    "burn-in": (lambda: gibbs(random_law(0, 2), burn_in=-1), ValueError, "burn_in must be >= 0"),
-    "block out of range": (lambda: gibbs(random_law(0, 2), blocks=[[0, 2]]), ValueError, "between 0 and 1"),
-    "block twice": (lambda: gibbs(random_law(0, 2), blocks=[[0, 0]]), ValueError, "different angles"),
-    "block of floats": (lambda: gibbs(random_law(0, 2), blocks=[[0.5]]), ValueError, "list of indices"),
-    "start": (lambda: gibbs(random_law(0, 2), start=[0.0]), ValueError, r"start must have shape \(2,\) or \(4, 2\)"),
-    "start NaN": (lambda: gibbs(random_law(0, 2), start=[0.0, np.nan]), ValueError, "start must be finite"),
+    "no draws": (lambda: gibbs(random_distribution(0, 2), 0), ValueError, "n_samples must be >= 1, got 0"),
+    "half a chain": (lambda: gibbs(random_distribution(0, 2), 10, 1.5), TypeError, "n_chains must be an integer"),
+    "thin": (lambda: gibbs(random_distribution(0, 2), thin=0), ValueError, "thin must be >= 1"),
+    "burn-in": (lambda: gibbs(random_distribution(0, 2), burn_in=-1), ValueError, "burn_in must be >= 0"),
+    "block out of range": (lambda: gibbs(random_distribution(0, 2), blocks=[[0, 2]]), ValueError, "between 0 and 1"),
+    "block twice": (lambda: gibbs(random_distribution(0, 2), blocks=[[0, 0]]), ValueError, "different angles"),
+    "block of floats": (lambda: gibbs(random_distribution(0, 2), blocks=[[0.5]]), ValueError, "list of indices"),
+    "start": (
+        lambda: gibbs(random_distribution(0, 2), start=[0.0]),
+        ValueError,
+        r"start must have shape \(2,\) or \(4, 2\)",
+    ),
+    "start NaN": (lambda: gibbs(random_distribution(0, 2), start=[0.0, np.nan]), ValueError, "start must be finite"),
     "trajectories of order 3": (
-        lambda: gibbs(random_law(0, 2, 3), trajectories=True),
+        lambda: gibbs(random_distribution(0, 2, 3), trajectories=True),
         ValueError,
         "harmonics up to the second.*order 3",
     ),
-    "no blocks": (lambda: gibbs(random_law(0, 2), blocks=None), TypeError, "list of lists"),
-    "flat blocks": (lambda: gibbs(random_law(0, 2), blocks=[0, 1]), ValueError, r"such as \[\[0, 1\]"),
-    "rng": (lambda: gibbs(random_law(0, 2), rng="seed"), TypeError, "rng must be None, a seed"),
+    "no blocks": (lambda: gibbs(random_distribution(0, 2), blocks=None), TypeError, "list of lists"),
+    "flat blocks": (lambda: gibbs(random_distribution(0, 2), blocks=[0, 1]), ValueError, r"such as \[\[0, 1\]"),
+    "rng": (lambda: gibbs(random_distribution(0, 2), rng="seed"), TypeError, "rng must be None, a seed"),
 }
 
 
@@ -268,21 +272,21 @@ def test_arviz():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         arviz = pytest.importorskip("arviz")
-        result = gibbs(random_law(2, 2), 200, 4, rng=0)
+        result = gibbs(random_distribution(2, 2), 200, 4, rng=0)
         data = result.to_arviz()
         assert arviz.ess(data)["cos"].shape == (2,)
         assert float(arviz.rhat(data)["sin"].max()) < 1.1
 
 
 def test_roads_that_end_apart_are_told():
-    # Strong couplings of random phases that contradict the fields: many modes. From the uncoupled law alone all chains
-    # would follow one road into one of them, and agree on it.
+    # Strong couplings of random phases that contradict the fields: many modes. From the uncoupled distribution alone
+    # all chains would follow one road into one of them, and agree on it.
     silent = 0
     for seed in range(100, 115):
         rng = np.random.default_rng(seed)
         edges = [(d, d + 1) for d in range(5)]
-        law = MGvM(*torus.random_parameters(rng, 6, 1, 20.0, edges))
-        result = gibbs_quietly(law, 300, 8, rng=0)
-        error = np.abs(result.moment(1) - exact_chain(law).marginals.moment(1)).max()
+        dist = MGvM(*torus.random_parameters(rng, 6, 1, 20.0, edges))
+        result = gibbs_quietly(dist, 300, 8, rng=0)
+        error = np.abs(result.moment(1) - exact_chain(dist).marginals.moment(1)).max()
         silent += bool(result.converged and error > 0.1)
     assert silent <= 1

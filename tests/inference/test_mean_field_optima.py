@@ -1,23 +1,23 @@
-"""Mean field of laws with several optima: none is silently taken for the whole law."""
+"""Mean field of distributions with several optima: none is silently taken for the whole distribution."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
-from inference.mean_field_laws import as_sparse, quietly, random_law
+from inference.mean_field_distributions import as_sparse, quietly, random_distribution
 
-from mgvm.inference._law import Natural
+from mgvm.inference._mean_field import mean_field
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.inference.variational import mean_field
+from mgvm.natural.parameters import Natural
 
 
-@pytest.mark.parametrize("store", [lambda law: law, as_sparse])
+@pytest.mark.parametrize("store", [lambda dist: dist, as_sparse])
 def test_mirror_optima_are_reported(store):
     # No odd harmonics: turning both angles by half a circle changes nothing.
     P = np.array([[0, 4.0], [4.0, 0]], dtype=complex)
-    law = store(Natural(np.zeros(2, dtype=complex), np.array([[2.0, 2.0j]]), P, np.zeros((2, 2), dtype=complex)))
+    dist = store(Natural(np.zeros(2, dtype=complex), np.array([[2.0, 2.0j]]), P, np.zeros((2, 2), dtype=complex)))
     with pytest.warns(ConvergenceWarning, match="multimodal"):
-        result = mean_field(law)
+        result = mean_field(dist)
     assert result.n_optima >= 2
     assert result.multimodal
     best, mirror = result.optima[:2]
@@ -26,7 +26,7 @@ def test_mirror_optima_are_reported(store):
     np.testing.assert_allclose(sum(optimum.weight for optimum in result.optima), 1.0)
     assert np.abs(best.moments).min() > 0.5
     with pytest.warns(ConvergenceWarning, match="multimodal"):
-        assert mean_field(law, n_starts=2).n_optima == 2  # the mirror image is known without a start of its own
+        assert mean_field(dist, n_starts=2).n_optima == 2  # the mirror image is known without a start of its own
 
 
 def test_two_wells_are_reported_and_a_lone_one_is_not():
@@ -40,7 +40,7 @@ def test_two_wells_are_reported_and_a_lone_one_is_not():
     assert not lone.multimodal
 
 
-def test_batch_reports_several_optima_law_by_law():
+def test_batch_reports_several_optima_distribution_by_distribution():
     P = np.array([[0, 4.0], [4.0, 0]], dtype=complex)
     a = np.array([[0.0, 0.0], [3.0, 3.0], [0.01, 0.0]], dtype=complex)
     with pytest.warns(ConvergenceWarning, match="multimodal"):
@@ -54,6 +54,6 @@ def test_batch_reports_several_optima_law_by_law():
 def test_best_start_is_kept():
     rng = np.random.default_rng(14)
     for _ in range(10):
-        law = random_law(rng, 4, 2, 1.0)
-        alone = quietly(law, n_starts=1).free_energy
-        assert quietly(law, n_starts=10, rng=1).free_energy >= alone - 1e-9
+        dist = random_distribution(rng, 4, 2, 1.0)
+        alone = quietly(dist, n_starts=1).free_energy
+        assert quietly(dist, n_starts=10, rng=1).free_energy >= alone - 1e-9

@@ -11,7 +11,7 @@ from naive import torus
 from scipy import sparse
 
 from mgvm import MGvM
-from mgvm.circle import CircleLaw
+from mgvm.circle import CircularDistribution
 from mgvm.inference import (
     ConvergenceWarning,
     LogNormalizer,
@@ -23,14 +23,15 @@ from mgvm.inference import (
     mean_field,
 )
 
-# Engine, and how far its first moments and log Z may lie from the truth on the mild laws below (None: it has no log Z).
+# Engine, and how far its first moments and log Z may lie from the truth on the mild distributions below (None: it has
+# no log Z).
 ENGINES = {
     "exact_grid": (exact_grid, 1e-12, 1e-11),
     "exact_chain": (exact_chain, 1e-12, 1e-11),
-    "gibbs": (lambda law: gibbs(law, 2000, 8, rng=0), 0.02, None),
-    "annealing": (lambda law: annealed_log_normalizer(law, n_chains=512, rng=0), 0.1, 0.1),
+    "gibbs": (lambda dist: gibbs(dist, 2000, 8, rng=0), 0.02, None),
+    "annealing": (lambda dist: annealed_log_normalizer(dist, n_chains=512, rng=0), 0.1, 0.1),
     "mean_field": (mean_field, 0.2, 0.3),
-    "mean_field, von Mises": (lambda law: mean_field(law, factors="von_mises"), 0.25, 0.4),
+    "mean_field, von Mises": (lambda dist: mean_field(dist, factors="von_mises"), 0.25, 0.4),
     "expectation_propagation": (expectation_propagation, 0.03, 0.05),
 }
 
@@ -57,53 +58,55 @@ PROBLEMS = {
 @pytest.mark.parametrize("problem", PROBLEMS)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_on_every_problem(engine, problem):
-    law = PROBLEMS[problem]
+    dist = PROBLEMS[problem]
     run, moment_error, log_error = ENGINES[engine]
     with warnings.catch_warnings():
-        if problem == "uniform":  # a symmetric law may be reported as such
+        if problem == "uniform":  # a symmetric distribution may be reported as such
             warnings.simplefilter("ignore", ConvergenceWarning)
-        result = run(law)
+        result = run(dist)
     assert result.converged is True
     assert isinstance(result.trace, np.ndarray)
     assert np.isfinite(result.trace).all()
-    assert isinstance(result.marginals, CircleLaw)
-    assert result.marginals.batch_shape == (law.dimension,)
-    P, Q = (matrix.toarray() if sparse.issparse(matrix) else matrix for matrix in (law.P, law.Q))
-    first = torus.moments(law.a, law.b, P, Q, 60)[0]
+    assert isinstance(result.marginals, CircularDistribution)
+    assert result.marginals.batch_shape == (dist.dimension,)
+    P, Q = (matrix.toarray() if sparse.issparse(matrix) else matrix for matrix in (dist.P, dist.Q))
+    first = torus.moments(dist.a, dist.b, P, Q, 60)[0]
     np.testing.assert_allclose(result.marginals.moment(1), first, atol=moment_error)
     if log_error is None:
         assert result.log_normalizer is None
     else:
         assert isinstance(result.log_normalizer, LogNormalizer)
-        assert result.log_normalizer.value == pytest.approx(torus.log_normalizer(law.a, law.b, P, Q, 60), abs=log_error)
+        assert result.log_normalizer.value == pytest.approx(
+            torus.log_normalizer(dist.a, dist.b, P, Q, 60), abs=log_error
+        )
     with pytest.raises(FrozenInstanceError):
         result.converged = False
 
 
 @pytest.mark.parametrize("engine", ENGINES)
 def test_every_engine_is_exact_where_it_should_be(engine):
-    law = PROBLEMS["product"]
-    result = ENGINES[engine][0](law)
-    first = torus.moments(law.a, law.b, law.P, law.Q, 60)[0]
+    dist = PROBLEMS["product"]
+    result = ENGINES[engine][0](dist)
+    first = torus.moments(dist.a, dist.b, dist.P, dist.Q, 60)[0]
     if engine in ("gibbs", "mean_field, von Mises"):  # draws, and factors of another shape
         return
     np.testing.assert_allclose(result.marginals.moment(1), first, atol=1e-9)
-    expected = torus.log_normalizer(law.a, law.b, law.P, law.Q, 60)
+    expected = torus.log_normalizer(dist.a, dist.b, dist.P, dist.Q, 60)
     assert result.log_normalizer.value == pytest.approx(expected, abs=1e-9)
 
 
 @pytest.mark.parametrize("engine", ENGINES)
-def test_every_engine_turns_with_the_law(engine):
-    law, delta = PROBLEMS["pair"], np.array([1.0, -2.0])
+def test_every_engine_turns_with_the_distribution(engine):
+    dist, delta = PROBLEMS["pair"], np.array([1.0, -2.0])
     run, moment_error, _ = ENGINES[engine]
-    plain, turned = run(law), run(law.rotate(delta))
+    plain, turned = run(dist), run(dist.rotate(delta))
     tolerance = 1e-6 if "exact" in engine or "field" in engine or "propagation" in engine else 2 * moment_error
     np.testing.assert_allclose(
         turned.marginals.moment(1), plain.marginals.moment(1) * np.exp(1j * delta), atol=tolerance
     )
 
 
-# Laws with a mirror image of every mode: half a turn leaves them alone, so every true first moment is zero.
+# Distributions with a mirror image of every mode: half a turn leaves them alone, so every true first moment is zero.
 MIRRORED = {
     "two wells": MGvM(np.zeros(3), np.full(3, 2.0), 2.0 * (np.ones((3, 3)) - np.eye(3))),
     "sums and differences": MGvM(np.zeros(2), [1.0, 1j], P=[[0, 3], [3, 0]], Q=[[0, 2j], [2j, 0]]),
@@ -113,42 +116,42 @@ MIRRORED = {
 @pytest.mark.parametrize("problem", MIRRORED)
 @pytest.mark.parametrize("engine", ENGINES)
 def test_one_mode_is_never_silently_the_whole_truth(engine, problem):
-    law = MIRRORED[problem]
+    dist = MIRRORED[problem]
     if engine == "exact_chain" and problem == "two wells":
         pytest.skip("three angles that all pull at each other are no forest")
     run, moment_error, _ = ENGINES[engine]
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        result = run(law)
+        result = run(dist)
     told = [str(entry.message) for entry in caught if issubclass(entry.category, ConvergenceWarning)]
     whole = np.abs(result.marginals.moment(1)).max() < max(2 * moment_error, 0.1)
-    assert whole or told, "one side of a symmetric law was returned without a word"
+    assert whole or told, "one side of a symmetric distribution was returned without a word"
     if told:
         assert any(word in told[0] for word in ("multimodal", "mirror", "symmetric", "modes", "agree", "turn"))
 
 
-def test_not_a_law():
+def test_not_a_distribution():
     for run, *_ in ENGINES.values():
         with pytest.raises((TypeError, ValueError)):
-            run("a law")
+            run("a distribution")
 
 
 RESULTS = {
-    "ChainResult(2 angles, exact, log Z 4.20494)": lambda law: exact_chain(law),
-    "GridResult(2 angles, exact, log Z 4.20494)": lambda law: exact_grid(law),
-    "MeanFieldResult(2 angles, converged, free energy 4.1": lambda law: mean_field(law),
-    "Optimum(2 angles, free energy 4.1": lambda law: mean_field(law).optima[0],
-    "LinearResponse(2 angles, covariance)": lambda law: mean_field(law).linear_response(),
-    "LinearResponse(2 angles, blocks)": lambda law: mean_field(law).linear_response(full=False),
-    "EPResult(2 angles, converged, log Z 4.1": lambda law: expectation_propagation(law),
-    "PairMoments(1 pairs of angles)": lambda law: exact_chain(law).pair_moments,
+    "ChainResult(2 angles, exact, log Z 4.20494)": lambda dist: exact_chain(dist),
+    "GridResult(2 angles, exact, log Z 4.20494)": lambda dist: exact_grid(dist),
+    "MeanFieldResult(2 angles, converged, free energy 4.1": lambda dist: mean_field(dist),
+    "Optimum(2 angles, free energy 4.1": lambda dist: mean_field(dist).optima[0],
+    "LinearResponse(2 angles, covariance)": lambda dist: mean_field(dist).linear_response(),
+    "LinearResponse(2 angles, blocks)": lambda dist: mean_field(dist).linear_response(full=False),
+    "EPResult(2 angles, converged, log Z 4.1": lambda dist: expectation_propagation(dist),
+    "PairMoments(1 pairs of angles)": lambda dist: exact_chain(dist).pair_moments,
 }
 
 
 @pytest.mark.parametrize("text", RESULTS)
 def test_results_are_told_in_a_line_and_compared_by_identity(text):
-    law = MGvM(a=[1.0, 0.5], P=[[0, 0.8], [0.8, 0]])
-    one, two = RESULTS[text](law), RESULTS[text](law)
+    dist = MGvM(a=[1.0, 0.5], P=[[0, 0.8], [0.8, 0]])
+    one, two = RESULTS[text](dist), RESULTS[text](dist)
     assert repr(one).startswith(text)
     assert len(repr(one)) < 100
     assert one == one

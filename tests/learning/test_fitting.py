@@ -1,4 +1,4 @@
-"""The front door: which method, penalties, laws that live far from their data, and data that cannot be learnt from."""
+"""The front door: which method, penalties, distributions that live far from their data, and data that cannot be learnt from."""
 
 from __future__ import annotations
 
@@ -11,11 +11,10 @@ from naive.torus import random_parameters
 from mgvm import MGvM
 from mgvm._validation import DegreesWarning
 from mgvm.inference import ConvergenceWarning, exact_grid, gibbs
-from mgvm.inference._natural_vector import pack, statistics
-from mgvm.learning import Submodel, fit_torus, pseudo_likelihood, score_matching
-from mgvm.learning._fallback import _others, _signs
-from mgvm.learning._remote import discrepancy, needs_look
-from mgvm.learning._rows import rows
+from mgvm.learning import Submodel, _pseudo_likelihood, _score_matching, fit_torus
+from mgvm.learning.fitting import _others, _signs, discrepancy, needs_look
+from mgvm.learning.rows import as_rows
+from mgvm.natural.parameters import pack, statistics
 
 CHAIN = MGvM(a=[2.0, 0.0, 0.0, 1.0, 0.0], P=np.diag([1.2] * 4, 1) + np.diag([1.2] * 4, -1))
 
@@ -35,7 +34,7 @@ def cloud(dimension, n, spread, seed=0):
 
 
 def test_auto_is_pseudo_likelihood_beyond_three_angles(chain_rows):
-    fit, direct = fit_torus(chain_rows), pseudo_likelihood(chain_rows)
+    fit, direct = fit_torus(chain_rows), _pseudo_likelihood(chain_rows)
     assert fit.method == "pseudo-likelihood"
     np.testing.assert_array_equal(pack(fit.natural), pack(direct.natural))
 
@@ -49,14 +48,14 @@ def test_auto_is_exact_likelihood_up_to_three_angles():
         found = exact_grid(MGvM.from_fit(fit))
         mean = statistics(x, 2).mean(axis=0)
         np.testing.assert_allclose(found.moments.real, mean[0 : 2 * dimension : 2], atol=1e-6)
-        pseudo = pseudo_likelihood(x, standard_errors=True)
+        pseudo = _pseudo_likelihood(x, standard_errors=True)
         np.testing.assert_allclose(fit.standard_errors, pseudo.standard_errors, rtol=0.5)
         assert fit.objective >= np.mean(MGvM.from_fit(pseudo).logpdf(x)) - 1e-9
 
 
 def test_standard_errors_of_the_likelihood_in_simulation():
-    law = MGvM(*random_parameters(np.random.default_rng(8), 2, 2, 0.7))
-    truth, theta, z = exact_grid(law), law.natural_vector(), []
+    dist = MGvM(*random_parameters(np.random.default_rng(8), 2, 2, 0.7))
+    truth, theta, z = exact_grid(dist), dist.natural_vector(), []
     for seed in range(120):
         fit = fit_torus(truth.sample(500, rng=seed), standard_errors=True)
         z.append((pack(fit.natural) - theta) / fit.standard_errors)
@@ -64,12 +63,12 @@ def test_standard_errors_of_the_likelihood_in_simulation():
     assert (np.array(z) ** 2).mean() == pytest.approx(1.0, abs=0.25)
 
 
-def test_the_law_of_a_fit(chain_rows):
+def test_the_distribution_of_a_fit(chain_rows):
     fit = fit_torus(chain_rows, "score_matching", order=1, submodel="differences", standard_errors=True)
-    law = MGvM.fit(chain_rows, "score_matching", order=1, submodel="differences")
-    assert law == MGvM.from_fit(fit)
-    assert law.order == 1
-    gap = law.natural_vector() - CHAIN.natural_vector()
+    dist = MGvM.fit(chain_rows, "score_matching", order=1, submodel="differences")
+    assert dist == MGvM.from_fit(fit)
+    assert dist.order == 1
+    gap = dist.natural_vector() - CHAIN.natural_vector()
     free = fit.standard_errors > 0
     assert (gap[~free] == 0).all()
     assert abs(gap[free] / fit.standard_errors[free]).max() < 4.5
@@ -87,31 +86,34 @@ def test_a_penalty_selects_edges(chain_rows, method):
 
 def test_a_number_keeps_penalised_score_matching(chain_rows):
     fit = fit_torus(chain_rows, "score_matching", penalty=0.3)
-    loose = score_matching(chain_rows, submodel=fit.submodel.restricted(abs(fit.P) > 0))
+    loose = _score_matching(chain_rows, submodel=fit.submodel.restricted(abs(fit.P) > 0))
     assert abs(fit.P).sum() < abs(loose.P).sum()
     with pytest.raises(ValueError, match="standard errors of penalised estimates do not exist"):
         fit_torus(chain_rows, "score_matching", penalty=0.3, standard_errors=True)
 
 
-# ---- laws that live far from their data ---------------------------------------------------------------------------
+# ---- distributions that live far from their data
+# ---------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(("method", "name"), [("score_matching", "score matching"), ("auto", "pseudo-likelihood")])
 def test_remote_modes_are_found_and_left(method, name):
     x = cloud(8, 600, 0.1)
     bare = fit_torus(x, method, check_modes=False)
-    law = MGvM.from_fit(bare)
+    dist = MGvM.from_fit(bare)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # that its chains do not agree
-        drawn = gibbs(law, 20, 16, rng=3).samples.reshape(-1, 8)
+        drawn = gibbs(dist, 20, 16, rng=3).samples.reshape(-1, 8)
     far = abs(drawn).max(axis=1) > 2.0  # of data that never leave [-0.5, 0.5]
     assert far.any()
     # Such a place is not only found but higher than every row.
-    assert law.log_density(drawn[far]).max() > law.log_density(x).max() + 10.0
-    with pytest.warns(ConvergenceWarning, match=f"law fitted by {name} has modes far from the data: 100% of its draws"):
+    assert dist.log_density(drawn[far]).max() > dist.log_density(x).max() + 10.0
+    with pytest.warns(
+        ConvergenceWarning, match=f"distribution fitted by {name} has modes far from the data: 100% of its draws"
+    ):
         fit = fit_torus(x, method, rng=0)
-    law = MGvM.from_fit(fit)
-    y = gibbs(law, 200, 16, rng=4).samples.reshape(-1, 8)
+    dist = MGvM.from_fit(fit)
+    y = gibbs(dist, 200, 16, rng=4).samples.reshape(-1, 8)
     assert abs(y).max() < 1.0
     # The fallback keeps the covariance of the data, not only their means.
     np.testing.assert_allclose(np.cov(y.T), np.cov(x.T), atol=1.5e-3)
@@ -127,7 +129,7 @@ def test_three_angles_fall_back_to_the_likelihood():
 
 
 @pytest.mark.parametrize("dimension", [1, 2])
-def test_narrow_data_are_described_by_a_plainer_law(dimension):
+def test_narrow_data_are_described_by_a_plainer_distribution(dimension):
     rng = np.random.default_rng(4)
     mixing = rng.normal(size=(dimension, dimension)) / np.sqrt(dimension) + 0.5 * np.eye(dimension)
     x = 1.0 + 0.03 * rng.normal(size=(200, dimension)) @ mixing.T
@@ -146,20 +148,20 @@ def test_narrow_data_are_described_by_a_plainer_law(dimension):
 @pytest.mark.parametrize("seed", range(4))
 def test_sound_fits_are_left_alone(seed):
     rng = np.random.default_rng(seed)
-    law = MGvM(a=rng.uniform(15, 40, 4) * np.exp(1j * rng.uniform(-3, 3, 4)))
-    x = law.sample(1000, rng=seed)
+    dist = MGvM(a=rng.uniform(15, 40, 4) * np.exp(1j * rng.uniform(-3, 3, 4)))
+    x = dist.sample(1000, rng=seed)
     fit = fit_torus(x, "score_matching", submodel="differences", order=1, rng=seed)
     assert needs_look(fit.natural)
     assert fit.method == "score matching"
 
 
 def test_modes_of_the_data_are_no_remote_modes():
-    law = MGvM(a=[0.3, 0.0, 0.0, 0.0], b=[25.0, 25.0, 25.0, 25.0])
+    dist = MGvM(a=[0.3, 0.0, 0.0, 0.0], b=[25.0, 25.0, 25.0, 25.0])
     x = exact_draws = np.stack([MGvM(a=[0.3], b=[25.0]).sample(800, rng=d)[:, 0] for d in range(4)], axis=1)
     assert abs(exact_draws).max() > 2.5
-    assert not discrepancy(pseudo_likelihood(x).natural, rows(x), np.random.default_rng(0)).serious
-    shifted = MGvM(a=law.a, b=law.b, P=np.diag([9.0] * 3, 1) + np.diag([9.0] * 3, -1))
-    found = discrepancy(shifted._natural, rows(x), np.random.default_rng(0))
+    assert not discrepancy(_pseudo_likelihood(x).natural, as_rows(x), np.random.default_rng(0)).serious
+    shifted = MGvM(a=dist.a, b=dist.b, P=np.diag([9.0] * 3, 1) + np.diag([9.0] * 3, -1))
+    found = discrepancy(shifted._natural, as_rows(x), np.random.default_rng(0))
     assert found.gap > 0
     assert "E[z_" in str(found)
 
@@ -167,15 +169,15 @@ def test_modes_of_the_data_are_no_remote_modes():
 def test_fallbacks_stay_inside_the_submodel():
     x = cloud(4, 200, 0.3)
     for choice in (None, "torus graph", "differences", [(0, 1), (2, 3)]):
-        fit = pseudo_likelihood(x, submodel=choice)
+        fit = _pseudo_likelihood(x, submodel=choice)
         names = []
-        for words, _, model in _others(fit, rows(x)):
+        for words, _, model in _others(fit, as_rows(x)):
             names.append(words)
             assert model.order <= fit.submodel.order
             assert not (model.differences & ~fit.submodel.differences).any()
             assert not (model.sums & ~fit.submodel.sums).any()
         assert names[-1] == "independent von Mises angles"
-    together, apart = _signs(rows(x))
+    together, apart = _signs(as_rows(x))
     precision = np.linalg.inv(np.cov(x.T))
     off = ~np.eye(4, dtype=bool)
     np.testing.assert_array_equal(together[off], precision[off] < 0)
@@ -261,6 +263,6 @@ def test_dask_is_for_score_matching(chain_rows):
     array = pytest.importorskip("dask.array")
     lazy = array.from_array(chain_rows, chunks=(100, 5))
     fit = fit_torus(lazy, "score_matching")
-    np.testing.assert_allclose(pack(fit.natural), pack(score_matching(chain_rows).natural), atol=1e-8)
+    np.testing.assert_allclose(pack(fit.natural), pack(_score_matching(chain_rows).natural), atol=1e-8)
     with pytest.raises(ValueError, match="method='auto' needs the rows in memory"):
         fit_torus(lazy)

@@ -7,16 +7,15 @@ import warnings
 import numpy as np
 import pytest
 from naive import torus, torus_moments
-from naive.torus_laws import law_of
+from naive.torus_distributions import distribution_of
 from scipy.optimize import minimize
 
 from mgvm.inference import exact_chain, exact_grid
-from mgvm.inference._natural_vector import pack, unpack
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning import likelihood
-from mgvm.learning._edge_statistics import EdgeStatistics
-from mgvm.learning.likelihood_fit import likelihood_from_statistics
+from mgvm.learning import _likelihood
+from mgvm.learning._likelihood import EdgeStatistics, likelihood_from_statistics
 from mgvm.learning.submodel import Submodel
+from mgvm.natural.parameters import pack, unpack
 
 
 def naive_fit(x, weights, order, model=None, n=40):
@@ -27,8 +26,8 @@ def naive_fit(x, weights, order, model=None, n=40):
     table = np.array([torus_moments.statistics(phi, order) for phi in points])
 
     def inside(theta):
-        law = unpack(theta, size, order)
-        return pack(law if model is None else model.project(law))
+        dist = unpack(theta, size, order)
+        return pack(dist if model is None else model.project(dist))
 
     def negative(theta):
         value = table @ inside(theta)
@@ -41,15 +40,15 @@ def naive_fit(x, weights, order, model=None, n=40):
 
 
 def drawn(seed, dimension, count=300, order=2, scale=0.7):
-    law = law_of(*torus.random_parameters(np.random.default_rng(seed), dimension, order, scale))
-    return law, exact_grid(law).sample(count, rng=seed)
+    dist = distribution_of(*torus.random_parameters(np.random.default_rng(seed), dimension, order, scale))
+    return dist, exact_grid(dist).sample(count, rng=seed)
 
 
 @pytest.mark.parametrize(("dimension", "order"), [(1, 1), (1, 2), (2, 1), (2, 2)])
 def test_the_maximum_is_that_of_a_general_optimiser(dimension, order):
     _, x = drawn(dimension, dimension)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(x))
-    fit = likelihood(x, order=order, weights=weights)
+    fit = _likelihood(x, order=order, weights=weights)
     theta, height = naive_fit(x, weights, order)
     assert fit.converged
     assert fit.gradient_norm < 1e-8
@@ -61,7 +60,7 @@ def test_the_maximum_is_that_of_a_general_optimiser(dimension, order):
 @pytest.mark.parametrize("name", ["torus graph", "differences", "sine", "independent"])
 def test_submodels_reach_their_own_maximum(name):
     _, x = drawn(5, 2)
-    fit = likelihood(x, submodel=name)
+    fit = _likelihood(x, submodel=name)
     theta, height = naive_fit(x, np.ones(len(x)), fit.order, fit.submodel)
     assert fit.converged
     assert fit.objective == pytest.approx(height, abs=1e-10)
@@ -71,15 +70,15 @@ def test_submodels_reach_their_own_maximum(name):
 
 @pytest.mark.jit_only
 def test_three_angles_match_the_moments_of_the_data_and_know_their_errors():
-    law, x = drawn(2, 3, count=4000)
-    fit = likelihood(x, standard_errors=True)
+    dist, x = drawn(2, 3, count=4000)
+    fit = _likelihood(x, standard_errors=True)
     found = exact_grid(fit)
     np.testing.assert_allclose(found.moments, np.exp(1j * x).mean(axis=0), atol=1e-8)
     z = np.exp(1j * x)
     np.testing.assert_allclose(
         found.pair_moments.sum, [(z[:, i] * z[:, j]).mean() for i, j in ((0, 1), (0, 2), (1, 2))], atol=1e-8
     )
-    away = (pack(fit.natural) - pack(law)) / fit.standard_errors
+    away = (pack(fit.natural) - pack(dist)) / fit.standard_errors
     # 24 nearly standard normal numbers: the sum of squares is below 60 but for one time in 15,000.
     assert 4.0 < away @ away < 60.0
 
@@ -88,12 +87,12 @@ def test_from_statistics_is_from_rows():
     _, x = drawn(4, 2)
     mean = np.mean([torus_moments.statistics(row, 2) for row in x], axis=0)
     found = likelihood_from_statistics(mean, Submodel.of(None, 2))
-    np.testing.assert_allclose(pack(found.law), pack(likelihood(x).natural), atol=1e-8)
+    np.testing.assert_allclose(pack(found.dist), pack(_likelihood(x).natural), atol=1e-8)
 
 
 def test_narrow_data_of_order_one_are_fitted_as_they_are():
     x = np.random.default_rng(0).normal(scale=0.03, size=(2000, 2)) + [3.1, -1.0]
-    fit = likelihood(x, submodel="sine")
+    fit = _likelihood(x, submodel="sine")
     assert fit.converged
     np.testing.assert_allclose(np.abs(fit.a), 1.0 / x.var(axis=0), rtol=0.01)
 
@@ -106,7 +105,7 @@ def test_narrow_data_of_order_one_are_fitted_as_they_are():
         ("copy", "difference of columns 0 and 1"),
     ],
 )
-def test_data_without_a_maximum_get_a_finite_law_and_are_told_why(name, cause):
+def test_data_without_a_maximum_get_a_finite_distribution_and_are_told_why(name, cause):
     angles = np.random.default_rng(1).normal(size=40)
     x = {
         "one row": angles[None, :2],
@@ -114,7 +113,7 @@ def test_data_without_a_maximum_get_a_finite_law_and_are_told_why(name, cause):
         "copy": np.stack([angles, angles], axis=1),
     }[name]
     with pytest.warns(ConvergenceWarning, match=cause):
-        fit = likelihood(x)
+        fit = _likelihood(x)
     assert not fit.converged
     assert np.isfinite(pack(fit.natural)).all()
     assert np.isfinite(fit.objective)
@@ -123,7 +122,7 @@ def test_data_without_a_maximum_get_a_finite_law_and_are_told_why(name, cause):
 def test_steps_that_run_out_are_reported_with_the_gradient():
     _, x = drawn(3, 2)
     with pytest.warns(ConvergenceWarning, match=r"after 1 Newton steps with a gradient of .*max_iterations"):
-        fit = likelihood(x, max_iterations=1)
+        fit = _likelihood(x, max_iterations=1)
     assert not fit.converged
 
 
@@ -132,9 +131,11 @@ CHAIN = [(2, 0), (0, 3), (3, 1)]
 
 @pytest.mark.jit_only
 def test_forests_match_the_moments_of_the_data():
-    law = law_of(*torus.random_parameters(np.random.default_rng(7), 4, 2, 0.8, edges=[(0, 2), (0, 3), (1, 3)]))
-    x = exact_chain(law).sample(1500, rng=1)
-    fit = likelihood(x, submodel=CHAIN, standard_errors=True)
+    dist = distribution_of(
+        *torus.random_parameters(np.random.default_rng(7), 4, 2, 0.8, edges=[(0, 2), (0, 3), (1, 3)])
+    )
+    x = exact_chain(dist).sample(1500, rng=1)
+    fit = _likelihood(x, submodel=CHAIN, standard_errors=True)
     assert fit.converged
     found, z = exact_chain(fit), np.exp(1j * x)
     np.testing.assert_allclose(found.marginals.moment(2), (z**2).mean(axis=0), atol=1e-7)
@@ -142,18 +143,18 @@ def test_forests_match_the_moments_of_the_data():
     np.testing.assert_allclose(
         pairs.difference, (z[:, pairs.first] * z[:, pairs.second].conj()).mean(axis=0), atol=1e-7
     )
-    away = (pack(fit.natural) - pack(law))[fit.standard_errors > 0] / fit.standard_errors[fit.standard_errors > 0]
+    away = (pack(fit.natural) - pack(dist))[fit.standard_errors > 0] / fit.standard_errors[fit.standard_errors > 0]
     assert away.size == 28
     assert 6.0 < away @ away < 65.0
 
 
 @pytest.mark.jit_only
 def test_sampled_fit_is_within_its_stated_error_of_the_exact_one():
-    law = law_of(*torus.random_parameters(np.random.default_rng(8), 4, 1, 0.4))
-    x = torus_sample(law, 400)
+    dist = distribution_of(*torus.random_parameters(np.random.default_rng(8), 4, 1, 0.4))
+    x = torus_sample(dist, 400)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit = likelihood(x, order=1, rng=0, standard_errors=True)
+        fit = _likelihood(x, order=1, rng=0, standard_errors=True)
     n = 20
     points = np.stack([axis.ravel() for axis in np.meshgrid(*[torus.nodes(n)] * 4, indexing="ij")], axis=1)
     edges = EdgeStatistics(fit.submodel)
@@ -168,9 +169,9 @@ def test_sampled_fit_is_within_its_stated_error_of_the_exact_one():
     assert gap @ np.linalg.solve(fisher, gap) < 0.3 * edges.size / len(x)
 
 
-def torus_sample(law, count, n=24):
-    """Draws of a wide law of four angles from a fine grid, blurred within its cells."""
+def torus_sample(dist, count, n=24):
+    """Draws of a wide distribution of four angles from a fine grid, blurred within its cells."""
     rng = np.random.default_rng(0)
-    mass = torus.probabilities(*law, n=n).ravel()
-    places = np.stack(np.unravel_index(rng.choice(mass.size, count, p=mass), (n,) * law.dimension), axis=1)
+    mass = torus.probabilities(*dist, n=n).ravel()
+    places = np.stack(np.unravel_index(rng.choice(mass.size, count, p=mass), (n,) * dist.dimension), axis=1)
     return torus.nodes(n)[places] + rng.uniform(-0.5, 0.5, places.shape) * 2 * np.pi / n

@@ -9,13 +9,11 @@ from naive.torus import random_parameters
 
 from mgvm import MGvM
 from mgvm.inference import ConvergenceWarning
-from mgvm.inference._law import Natural
-from mgvm.inference._natural_vector import pack
-from mgvm.learning import fit_torus, pseudo_likelihood
-from mgvm.learning._missing_draws import _drift, _redraw
-from mgvm.learning._missing_exact import expectation
+from mgvm.learning import _pseudo_likelihood, fit_torus
+from mgvm.learning.missing import _drift, _redraw, expectation
+from mgvm.natural.parameters import Natural, pack
 
-LAW = MGvM(
+DIST = MGvM(
     a=[1.0, 0.5j, -0.7],
     b=[0.3, 0.2, 0.1j],
     P=[[0, 1, 0.5j], [1, 0, 0.4], [-0.5j, 0.4, 0]],
@@ -36,11 +34,11 @@ def with_gaps(x, share, seed):
 def test_expectation_against_sums_over_a_grid(dimension, order, scale):
     rng = np.random.default_rng(dimension + 10 * order)
     a, b, P, Q = (np.asarray(part, dtype=complex) for part in random_parameters(rng, dimension, order, scale))
-    law = Natural(a, b.reshape(order - 1, dimension), P, Q)
+    dist = Natural(a, b.reshape(order - 1, dimension), P, Q)
     x = with_gaps(rng.uniform(-3, 3, (6, dimension)), 0.6, 1)
-    expected, height = expectation(law, x)
+    expected, height = expectation(dist, x)
     for row, mean, value in zip(x, expected, height, strict=True):
-        other, level = naive.expectation(row, order, *law, n=90)
+        other, level = naive.expectation(row, order, *dist, n=90)
         np.testing.assert_allclose(mean, other, atol=1e-9)
         assert value == pytest.approx(level, abs=1e-9)
 
@@ -48,8 +46,8 @@ def test_expectation_against_sums_over_a_grid(dimension, order, scale):
 @pytest.mark.parametrize("dimension", [2, 3])
 @pytest.mark.parametrize("submodel", [None, "sine"])
 def test_the_observed_likelihood_never_falls_and_is_the_maximum(dimension, submodel):
-    law = MGvM(*random_parameters(np.random.default_rng(3), dimension, 2))
-    x = with_gaps(law.sample(60, rng=0), 0.3, 2)
+    dist = MGvM(*random_parameters(np.random.default_rng(3), dimension, 2))
+    x = with_gaps(dist.sample(60, rng=0), 0.3, 2)
     w = np.random.default_rng(1).uniform(0.5, 2.0, 60)
     fit = fit_torus(x, "likelihood", submodel=submodel, weights=w)
     assert fit.method == "likelihood"
@@ -69,8 +67,8 @@ def test_the_observed_likelihood_never_falls_and_is_the_maximum(dimension, submo
 
 @pytest.mark.parametrize("method", ["likelihood", "pseudo_likelihood", "score_matching"])
 def test_angles_missing_at_random_hardly_change_the_fit(method):
-    x = LAW.sample(3000, rng=0)
-    whole = pseudo_likelihood(x, standard_errors=True)
+    x = DIST.sample(3000, rng=0)
+    whole = _pseudo_likelihood(x, standard_errors=True)
     fit = fit_torus(with_gaps(x, 0.2, 1), method, rng=2)
     z = (pack(fit.natural) - pack(whole.natural)) / whole.standard_errors
     # What is lost, a fifth of the angles, raises variances by about a half: their square roots differ by 0.7 errors.
@@ -80,10 +78,10 @@ def test_angles_missing_at_random_hardly_change_the_fit(method):
 
 
 def test_many_angles():
-    law = MGvM(a=np.full(8, 0.5), P=np.diag([1.5] * 7, 1) + np.diag([1.5] * 7, -1))
+    dist = MGvM(a=np.full(8, 0.5), P=np.diag([1.5] * 7, 1) + np.diag([1.5] * 7, -1))
     edges = [(d, d + 1) for d in range(7)]
-    x = law.sample(800, rng=0)
-    whole = pseudo_likelihood(x, order=1, submodel=edges, standard_errors=True)
+    x = dist.sample(800, rng=0)
+    whole = _pseudo_likelihood(x, order=1, submodel=edges, standard_errors=True)
     fit = fit_torus(with_gaps(x, 0.15, 1), order=1, submodel=edges, rng=2)
     free = whole.standard_errors > 0
     z = (pack(fit.natural) - pack(whole.natural))[free] / whole.standard_errors[free]
@@ -92,8 +90,8 @@ def test_many_angles():
 
 
 def test_complete_rows_alone_are_biased_where_gaps_depend_on_what_is_seen():
-    law = MGvM(a=[1.0, 1.0], P=[[0.0, 2.0], [2.0, 0.0]])
-    x = law.sample(4000, rng=0)
+    dist = MGvM(a=[1.0, 1.0], P=[[0.0, 2.0], [2.0, 0.0]])
+    x = dist.sample(4000, rng=0)
     lost = (np.cos(x[:, 0]) > 0) & (np.random.default_rng(1).random(4000) < 0.9)
     y = x.copy()
     y[lost, 1] = np.nan
@@ -101,7 +99,7 @@ def test_complete_rows_alone_are_biased_where_gaps_depend_on_what_is_seen():
     kept = fit_torus(y[~lost], order=1, submodel="differences")
     whole = fit_torus(x, order=1, submodel="differences", standard_errors=True)
     errors = whole.standard_errors[whole.standard_errors > 0]
-    truth = law.natural_vector()[whole.standard_errors > 0]
+    truth = dist.natural_vector()[whole.standard_errors > 0]
 
     def distance(found):
         return np.sqrt(np.mean(((pack(found.natural)[whole.standard_errors > 0] - truth) / errors) ** 2))
@@ -110,13 +108,13 @@ def test_complete_rows_alone_are_biased_where_gaps_depend_on_what_is_seen():
     assert distance(kept) > 10.0
 
 
-def test_redrawn_angles_follow_their_conditional_law():
+def test_redrawn_angles_follow_their_conditional_distribution():
     rng = np.random.default_rng(0)
     x = np.tile([0.7, np.nan, np.nan], (20_000, 1))
     gaps = np.isnan(x)
     x[gaps] = 0.0
-    _redraw(x, gaps, LAW._natural, 30, rng)
-    expected, _ = expectation(LAW._natural, np.array([[0.7, np.nan, np.nan]]))
+    _redraw(x, gaps, DIST._natural, 30, rng)
+    expected, _ = expectation(DIST._natural, np.array([[0.7, np.nan, np.nan]]))
     found = np.array([np.cos(x[:, 1]), np.sin(x[:, 1]), np.cos(x[:, 2]), np.sin(x[:, 2])]).mean(axis=1)
     assert (x[:, 0] == 0.7).all()
     np.testing.assert_allclose(found, expected[0, 2:6], atol=4.5 * np.sqrt(0.5 / 20_000))
@@ -132,15 +130,15 @@ def test_drift_is_one_by_chance_and_large_for_a_trend():
 
 
 def test_rows_without_any_angle_are_counted_and_left_out():
-    x = LAW.sample(300, rng=0)
+    x = DIST.sample(300, rng=0)
     y = np.concatenate([x, np.full((7, 3), np.nan)])
     with pytest.warns(UserWarning, match="7 of 307 rows of data have no observed angle and are left out"):
         fit = fit_torus(y, "pseudo_likelihood")
-    np.testing.assert_allclose(pack(fit.natural), pack(pseudo_likelihood(x).natural), atol=1e-9)
+    np.testing.assert_allclose(pack(fit.natural), pack(_pseudo_likelihood(x).natural), atol=1e-9)
 
 
 def test_steps_run_out():
-    x = with_gaps(LAW.sample(200, rng=0), 0.3, 1)
+    x = with_gaps(DIST.sample(200, rng=0), 0.3, 1)
     with pytest.warns(ConvergenceWarning, match="stopped after 1 steps with a gradient of"):
         assert not fit_torus(x, "likelihood", max_iterations=1, tolerance=1e-8).converged
     with pytest.warns(ConvergenceWarning, match="had not settled after 3 fits"):
@@ -148,18 +146,18 @@ def test_steps_run_out():
 
 
 def test_refused():
-    x = with_gaps(LAW.sample(200, rng=0), 0.3, 1)
+    x = with_gaps(DIST.sample(200, rng=0), 0.3, 1)
     with pytest.raises(ValueError, match="standard errors are not known for data with missing angles"):
         fit_torus(x, standard_errors=True)
     with pytest.raises(TypeError, match="tolerence"):
         fit_torus(x, tolerence=1e-3)
-    gappy = np.where(np.arange(3) == np.arange(200)[:, None] % 3, np.nan, LAW.sample(200, rng=0))
+    gappy = np.where(np.arange(3) == np.arange(200)[:, None] % 3, np.nan, DIST.sample(200, rng=0))
     with pytest.raises(ValueError, match="edges are selected by the complete rows, of which data has 0"):
         fit_torus(gappy, penalty="auto")
 
 
 def test_a_penalty_selects_edges_by_the_complete_rows():
-    law = MGvM(a=np.full(4, 0.5), P=np.diag([1.5, 0.0, 1.5], 1) + np.diag([1.5, 0.0, 1.5], -1))
-    fit = fit_torus(with_gaps(law.sample(800, rng=0), 0.05, 1), penalty="auto", rng=0)
+    dist = MGvM(a=np.full(4, 0.5), P=np.diag([1.5, 0.0, 1.5], 1) + np.diag([1.5, 0.0, 1.5], -1))
+    fit = fit_torus(with_gaps(dist.sample(800, rng=0), 0.05, 1), penalty="auto", rng=0)
     assert fit.edges.tolist() == [[0, 1], [2, 3]]
     assert fit.penalty > 0

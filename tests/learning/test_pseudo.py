@@ -9,17 +9,16 @@ from naive.torus import random_parameters
 
 from mgvm import GvM, MGvM
 from mgvm.inference import ConvergenceWarning, exact_grid
-from mgvm.inference._law import Natural
-from mgvm.inference._natural_vector import pack, unpack
-from mgvm.learning import pseudo_likelihood, score_matching
-from mgvm.learning._pseudo_objective import PseudoLikelihood, coupling_gradient, real_coupling
-from mgvm.learning._rows import rows
-from mgvm.learning._standard_errors import free_basis, score_matching_errors
+from mgvm.learning import _pseudo_likelihood, _score_matching
+from mgvm.learning._pseudo_likelihood import PseudoLikelihood, coupling_gradient, real_coupling
+from mgvm.learning.rows import as_rows
+from mgvm.learning.standard_errors import free_basis, score_matching_errors
+from mgvm.natural.parameters import Natural, pack, unpack
 
 SHAPES = [(1, 1), (1, 3), (2, 3), (3, 1), (3, 2), (4, 2)]
 
 
-def random_law(rng, dimension, order, scale=1.0):
+def random_distribution(rng, dimension, order, scale=1.0):
     a, b, P, Q = (np.asarray(part, dtype=complex) for part in random_parameters(rng, dimension, order, scale))
     return Natural(a, b.reshape(order - 1, dimension), P, Q)
 
@@ -28,11 +27,15 @@ def random_law(rng, dimension, order, scale=1.0):
 @pytest.mark.parametrize("scale", [0.0, 1.0, 8.0])
 def test_value_gradient_and_curvature(dimension, order, scale):
     rng = np.random.default_rng(dimension * 10 + order)
-    law, x, w = random_law(rng, dimension, order, scale), rng.uniform(-4, 4, (6, dimension)), rng.uniform(0.2, 2, 6)
-    objective, theta = PseudoLikelihood(rows(x, w), order), pack(law)
-    value, slope, curvature = objective.gradient(law)
-    assert value == pytest.approx(pseudo.log_pseudo_likelihood(x, w, *law, n=600), rel=1e-12)
-    assert value == pytest.approx(objective.value(law), rel=1e-14)
+    dist, x, w = (
+        random_distribution(rng, dimension, order, scale),
+        rng.uniform(-4, 4, (6, dimension)),
+        rng.uniform(0.2, 2, 6),
+    )
+    objective, theta = PseudoLikelihood(as_rows(x, w), order), pack(dist)
+    value, slope, curvature = objective.gradient(dist)
+    assert value == pytest.approx(pseudo.log_pseudo_likelihood(x, w, *dist, n=600), rel=1e-12)
+    assert value == pytest.approx(objective.value(dist), rel=1e-14)
     gradient, h = pack(slope), 1e-5
     for k in range(theta.size):
         up, down = (objective.value(unpack(theta + s * h * np.eye(theta.size)[k], dimension, order)) for s in (1, -1))
@@ -45,13 +48,13 @@ def test_value_gradient_and_curvature(dimension, order, scale):
 
 def test_chunks_and_single_precision_covariances_add_up(monkeypatch):
     rng = np.random.default_rng(0)
-    law, x = random_law(rng, 3, 2), rng.uniform(-3, 3, (50, 3))
-    whole = PseudoLikelihood(rows(x), 2)
-    monkeypatch.setattr("mgvm.learning._pseudo_objective._LAWS", 20)
-    monkeypatch.setattr("mgvm.learning._pseudo_objective._EXACT", 0)
-    parts = PseudoLikelihood(rows(x), 2)
+    dist, x = random_distribution(rng, 3, 2), rng.uniform(-3, 3, (50, 3))
+    whole = PseudoLikelihood(as_rows(x), 2)
+    monkeypatch.setattr("mgvm.learning._pseudo_likelihood._DISTRIBUTIONS", 20)
+    monkeypatch.setattr("mgvm.learning._pseudo_likelihood._EXACT", 0)
+    parts = PseudoLikelihood(as_rows(x), 2)
     direction = unpack(rng.normal(size=24), 3, 2)
-    one, other = whole.gradient(law), parts.gradient(law)
+    one, other = whole.gradient(dist), parts.gradient(dist)
     assert one[0] == pytest.approx(other[0], rel=1e-14)
     np.testing.assert_allclose(pack(one[1]), pack(other[1]), atol=1e-14)
     assert other[2].chunks[0].turn.dtype == np.complex64
@@ -62,10 +65,10 @@ def test_chunks_and_single_precision_covariances_add_up(monkeypatch):
 
 def test_coupling_gradient_is_the_adjoint():
     rng = np.random.default_rng(1)
-    law, other = random_law(rng, 4, 1), rng.normal(size=(8, 8))
+    dist, other = random_distribution(rng, 4, 1), rng.normal(size=(8, 8))
     P, Q = coupling_gradient(other)
-    inner = 0.5 * np.vdot(P, law.P).real + 0.5 * np.vdot(Q, law.Q).real
-    assert inner == pytest.approx((other * real_coupling(law)).sum(), rel=1e-12)
+    inner = 0.5 * np.vdot(P, dist.P).real + 0.5 * np.vdot(Q, dist.Q).real
+    assert inner == pytest.approx((other * real_coupling(dist)).sum(), rel=1e-12)
 
 
 @pytest.mark.parametrize("choice", [None, "torus graph", "differences", "sine", "independent", [(0, 2)]])
@@ -73,7 +76,7 @@ def test_maximum_agrees_with_the_twin(choice):
     rng = np.random.default_rng(3)
     x = MGvM(*random_parameters(rng, 3, 2)).sample(40, rng=2)
     w = rng.uniform(0.5, 1.5, 40)
-    fit = pseudo_likelihood(x, submodel=choice, weights=w)
+    fit = _pseudo_likelihood(x, submodel=choice, weights=w)
     basis = free_basis(fit.submodel)
     assert basis.shape[1] == fit.submodel.n_parameters
     theta, height = pseudo.maximum(x, w, fit.submodel.order, basis, n=60)
@@ -85,35 +88,35 @@ def test_maximum_agrees_with_the_twin(choice):
 def test_one_angle_is_the_maximum_likelihood_of_the_gvm():
     x = GvM([2.0, 1.0 + 0.5j, 0.3]).sample(300, rng=0)
     for order in (1, 2, 3):
-        fit, law = pseudo_likelihood(x[:, None], order=order), GvM.fit(x, order=order)
-        np.testing.assert_allclose(np.concatenate([fit.a, fit.b[:, 0]]), np.atleast_1d(law.eta), rtol=1e-5)
+        fit, dist = _pseudo_likelihood(x[:, None], order=order), GvM.fit(x, order=order)
+        np.testing.assert_allclose(np.concatenate([fit.a, fit.b[:, 0]]), np.atleast_1d(dist.eta), rtol=1e-5)
 
 
 def test_the_objective_rises_and_the_start_does_not_matter():
     rng = np.random.default_rng(5)
     x = MGvM(*random_parameters(rng, 5, 2, 3.0)).sample(400, rng=1)
-    fit = pseudo_likelihood(x)
+    fit = _pseudo_likelihood(x)
     far = MGvM(*random_parameters(rng, 5, 2, 2.0))
-    again = pseudo_likelihood(x, start=far)
+    again = _pseudo_likelihood(x, start=far)
     assert np.diff(again.trace).min() > 0
     assert again.n_iterations > fit.n_iterations
     np.testing.assert_allclose(pack(again.natural), pack(fit.natural), atol=1e-4)
-    score = score_matching(x)
-    assert fit.objective > PseudoLikelihood(rows(x), 2).value(score.natural)
+    score = _score_matching(x)
+    assert fit.objective > PseudoLikelihood(as_rows(x), 2).value(score.natural)
 
 
 def test_weights_are_repeated_rows():
     rng = np.random.default_rng(6)
     x = MGvM(*random_parameters(rng, 3, 2)).sample(60, rng=1)
     count = rng.integers(0, 3, 60)
-    one, other = pseudo_likelihood(x, weights=count), pseudo_likelihood(np.repeat(x, count, axis=0))
+    one, other = _pseudo_likelihood(x, weights=count), _pseudo_likelihood(np.repeat(x, count, axis=0))
     np.testing.assert_allclose(pack(one.natural), pack(other.natural), atol=1e-6)
 
 
 def test_rotation_moves_the_fit():
     rng = np.random.default_rng(7)
     x, delta = MGvM(*random_parameters(rng, 3, 2)).sample(200, rng=1), rng.uniform(-3, 3, 3)
-    one, other = pseudo_likelihood(x), pseudo_likelihood(x + delta)
+    one, other = _pseudo_likelihood(x), _pseudo_likelihood(x + delta)
     turned = MGvM(*one.natural).rotate(delta)
     np.testing.assert_allclose(other.P, turned.P, atol=1e-5)
     np.testing.assert_allclose(other.b, turned.b, atol=1e-5)
@@ -122,16 +125,16 @@ def test_rotation_moves_the_fit():
 @pytest.mark.parametrize("method", ["pseudo", "score"])
 def test_standard_errors_in_simulation(method):
     rng = np.random.default_rng(8)
-    law = MGvM(*random_parameters(rng, 2, 2, 0.7))
-    truth, theta, z = exact_grid(law), law.natural_vector(), []
+    dist = MGvM(*random_parameters(rng, 2, 2, 0.7))
+    truth, theta, z = exact_grid(dist), dist.natural_vector(), []
     for seed in range(120):
         x = truth.sample(500, rng=seed)
         if method == "pseudo":
-            fit = pseudo_likelihood(x, standard_errors=True)
+            fit = _pseudo_likelihood(x, standard_errors=True)
             errors = fit.standard_errors
         else:
-            fit = score_matching(x)
-            errors = score_matching_errors(rows(x), fit.submodel, fit.natural)
+            fit = _score_matching(x)
+            errors = score_matching_errors(as_rows(x), fit.submodel, fit.natural)
         z.append((pack(fit.natural) - theta) / errors)
     square = (np.array(z) ** 2).mean()
     # 12 correlated numbers of 120 sets: the standard error of the mean square is at most sqrt(2 / 120) = 0.13.
@@ -141,26 +144,27 @@ def test_standard_errors_in_simulation(method):
 def test_standard_errors_of_weighted_rows_and_of_submodels():
     rng = np.random.default_rng(9)
     x = MGvM(*random_parameters(rng, 3, 2)).sample(400, rng=1)
-    plain = pseudo_likelihood(x, submodel=[(0, 1)], standard_errors=True)
-    doubled = pseudo_likelihood(np.repeat(x, 2, axis=0), submodel=[(0, 1)], standard_errors=True)
-    scaled = pseudo_likelihood(x, submodel=[(0, 1)], weights=np.full(400, 7.0), standard_errors=True)
+    plain = _pseudo_likelihood(x, submodel=[(0, 1)], standard_errors=True)
+    doubled = _pseudo_likelihood(np.repeat(x, 2, axis=0), submodel=[(0, 1)], standard_errors=True)
+    scaled = _pseudo_likelihood(x, submodel=[(0, 1)], weights=np.full(400, 7.0), standard_errors=True)
     np.testing.assert_allclose(doubled.standard_errors, plain.standard_errors / np.sqrt(2), rtol=1e-5)
     np.testing.assert_allclose(scaled.standard_errors, plain.standard_errors, rtol=1e-5)
     free = free_basis(plain.submodel).any(axis=1)
     assert (plain.standard_errors[~free] == 0).all()
     assert (plain.standard_errors[free] > 0).all()
-    # One angle: the sandwich of a law that is true is the inverse Fisher information, the covariance of (z, z²).
-    law = GvM([1.0, 0.5])
-    y = law.sample(200_000, rng=0)
+    # One angle: the sandwich of a distribution that is true is the inverse Fisher information, the covariance of (z,
+    # z²).
+    dist = GvM([1.0, 0.5])
+    y = dist.sample(200_000, rng=0)
     T = np.stack([np.cos(y), np.sin(y), np.cos(2 * y), np.sin(2 * y)], axis=1)
     fisher = np.sqrt(np.diag(np.linalg.inv(np.cov(T.T))) / y.size)
-    np.testing.assert_allclose(pseudo_likelihood(y[:, None], standard_errors=True).standard_errors, fisher, rtol=0.02)
+    np.testing.assert_allclose(_pseudo_likelihood(y[:, None], standard_errors=True).standard_errors, fisher, rtol=0.02)
 
 
 def test_too_many_parameters_for_standard_errors():
     x = np.random.default_rng(0).uniform(-3, 3, (60, 50))
     with pytest.raises(ValueError, match="standard errors need the covariance of all parameters, and 5,100"):
-        pseudo_likelihood(x, max_iterations=50, standard_errors=True, tolerance=1.0)
+        _pseudo_likelihood(x, max_iterations=50, standard_errors=True, tolerance=1.0)
 
 
 DEGENERATE = {
@@ -177,7 +181,7 @@ def test_no_finite_maximum(case):
     spoil, message = DEGENERATE[case]
     x = np.random.default_rng(1).normal(size=(100, 3))
     with pytest.warns(ConvergenceWarning, match=message):
-        fit = pseudo_likelihood(spoil(x))
+        fit = _pseudo_likelihood(spoil(x))
     assert not fit.converged
     assert np.isfinite(pack(fit.natural)).all()
     assert np.isfinite(fit.objective)
@@ -188,7 +192,7 @@ def test_steps_run_out():
     x = np.random.default_rng(1).normal(size=(100, 3))
     far = MGvM([30.0, 30.0, 30.0])
     with pytest.warns(ConvergenceWarning, match="stopped after 1 of 1 Newton steps with a gradient of"):
-        fit = pseudo_likelihood(x, start=far, max_iterations=1)
+        fit = _pseudo_likelihood(x, start=far, max_iterations=1)
     assert not fit.converged
     assert fit.gradient_norm > 1e-6
 
@@ -200,10 +204,10 @@ def test_steps_run_out():
         ({"data": np.zeros(5)}, "one row an observation"),
         ({"data": np.full((3, 2), np.nan)}, "NaN|nan|finite"),
         ({"data": np.ones((4, 2)), "order": 0}, "order"),
-        ({"data": np.ones((4, 2)), "start": MGvM([1.0])}, "start is a law of 1 angles, the data have 2"),
+        ({"data": np.ones((4, 2)), "start": MGvM([1.0])}, "start is a distribution of 1 angles, the data have 2"),
         ({"data": np.ones((4, 2)), "tolerance": 0.0}, "tolerance"),
     ],
 )
 def test_bad_input(options, message):
     with pytest.raises(ValueError, match=message):
-        pseudo_likelihood(**options)
+        _pseudo_likelihood(**options)

@@ -17,17 +17,17 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import GvM, ProjectedNormal, WrappedNormal
 from mgvm._validation import DegreesWarning
-from mgvm.models import _field_densities as densities
-from mgvm.models._circular_regressor import Training, merged
-from mgvm.models._field_search import Problem, Search, candidates
-from mgvm.models._gvm_moments import fit_moments
-from mgvm.models.baselines import (
+from mgvm.regression.base import Training, merged
+from mgvm.regression.baselines import (
     GvMRegressor,
     KernelCircularRegressor,
     NeighborsCircularRegressor,
     ProjectedGPRegressor,
     WrappedGPRegressor,
 )
+from mgvm.regression.baselines import planar_gp as densities
+from mgvm.regression.baselines.no_input import fit_moments
+from mgvm.regression.baselines.planar_gp import Problem, Search, candidates
 
 KERNEL = ConstantKernel(0.4) * Matern(0.3, nu=1.5) + ConstantKernel(0.2) + WhiteKernel(0.05)
 FIXED = {
@@ -67,19 +67,19 @@ def test_scikit_learn_accepts_it(estimator):
 
 
 @pytest.mark.parametrize("name", FIXED)
-def test_predictive_densities_are_laws_of_the_rows(name):
+def test_predictive_densities_are_distributions_of_the_rows(name):
     X, y = circle_data()
     model = FIXED[name].fit(X, y)
-    law = model.predict_dist(X)
-    assert law.batch_shape == (len(X),)
+    dist = model.predict_dist(X)
+    assert dist.batch_shape == (len(X),)
     grid = -np.pi + 2.0 * np.pi / 4096 * np.arange(4096)
-    np.testing.assert_allclose(law[:, None].pdf(grid).mean(axis=1) * 2.0 * np.pi, 1.0, atol=1e-9)
-    assert model.score(X, y) == pytest.approx(law.logpdf(y).mean(), abs=1e-12)
+    np.testing.assert_allclose(dist[:, None].pdf(grid).mean(axis=1) * 2.0 * np.pi, 1.0, atol=1e-9)
+    assert model.score(X, y) == pytest.approx(dist.logpdf(y).mean(), abs=1e-12)
     weights = np.arange(len(y), dtype=float)
-    assert model.score(X, y, weights) == pytest.approx(np.average(law.logpdf(y), weights=weights), abs=1e-12)
+    assert model.score(X, y, weights) == pytest.approx(np.average(dist.logpdf(y), weights=weights), abs=1e-12)
     draws = model.sample_y(X[:3], 500, random_state=1)
     assert draws.shape == (3, 500)
-    np.testing.assert_allclose(np.exp(1j * draws).mean(axis=1), law[:3].moment(1), atol=0.15)
+    np.testing.assert_allclose(np.exp(1j * draws).mean(axis=1), dist[:3].moment(1), atol=0.15)
     np.testing.assert_array_equal(draws, model.sample_y(X[:3], 500, random_state=np.random.default_rng(1)))
     copy = pickle.loads(pickle.dumps(model))
     np.testing.assert_array_equal(copy.predict(X), model.predict(X))
@@ -90,18 +90,18 @@ def test_agrees_with_gaussian_process_regressor(name):
     X, y = circle_data(replicated=False)
     model = FIXED[name].fit(X, y)
     queries = np.linspace(-0.5, 1.5, 30)[:, None]
-    law = model.predict_dist(queries)
+    dist = model.predict_dist(queries)
     peer = GaussianProcessRegressor(KERNEL, optimizer=None, alpha=0.0)
     if name == "projected":
         mean, spread = peer.fit(X, np.stack([np.cos(y), np.sin(y)], axis=1)).predict(queries, return_std=True)
-        np.testing.assert_allclose(law.mean, mean, atol=1e-8)
-        np.testing.assert_allclose(law.cov, spread[:, :, None] ** 2 * np.eye(2), atol=1e-8)
+        np.testing.assert_allclose(dist.mean, mean, atol=1e-8)
+        np.testing.assert_allclose(dist.cov, spread[:, :, None] ** 2 * np.eye(2), atol=1e-8)
         evidence = peer.log_marginal_likelihood(peer.kernel_.theta)
     else:
         offset = np.angle(np.exp(1j * (y - model.center_)))
         mean, spread = peer.fit(X, offset).predict(queries, return_std=True)
-        np.testing.assert_allclose(law.mu, model.center_ + mean, atol=1e-8)
-        np.testing.assert_allclose(law.sigma, spread, atol=1e-8)
+        np.testing.assert_allclose(dist.mu, model.center_ + mean, atol=1e-8)
+        np.testing.assert_allclose(dist.sigma, spread, atol=1e-8)
         evidence = peer.log_marginal_likelihood(peer.kernel_.theta)
     assert model.log_evidence_ == pytest.approx(evidence, rel=1e-9)
 
@@ -115,9 +115,9 @@ def test_merged_replicates_are_exact():
     assert model.log_evidence_ == pytest.approx(naive.log_evidence(signal, noise, X, values), rel=1e-10)
     queries = np.linspace(-0.5, 1.5, 30)[:, None]
     mean, variance = naive.predict(signal, noise, X, values, queries)
-    law = model.predict_dist(queries)
-    np.testing.assert_allclose(law.mean, mean, atol=1e-10)
-    np.testing.assert_allclose(law.cov[:, 0, 0], variance, atol=1e-10)
+    dist = model.predict_dist(queries)
+    np.testing.assert_allclose(dist.mean, mean, atol=1e-10)
+    np.testing.assert_allclose(dist.cov[:, 0, 0], variance, atol=1e-10)
 
 
 @pytest.mark.parametrize("name", FIXED)
@@ -192,7 +192,7 @@ def test_left_out_rows_and_inputs_make_the_criterion():
     X, y = circle_data(24)
     signal, noise = KERNEL.k1, KERNEL.k2.noise_level
 
-    def law(X_, y_, query):
+    def dist(X_, y_, query):
         mean, variance = naive.predict(signal, noise, X_, densities.plane(y_), query)
         return ProjectedNormal(mean, variance[:, None, None] * np.eye(2))
 
@@ -200,7 +200,7 @@ def test_left_out_rows_and_inputs_make_the_criterion():
     for row in range(24):
         same = (X[row] == X).all(axis=1)
         rest = np.arange(24) != row
-        by_input, by_row = (law(X[kept], y[kept], X[row : row + 1]).logpdf(y[row])[0] for kept in (~same, rest))
+        by_input, by_row = (dist(X[kept], y[kept], X[row : row + 1]).logpdf(y[row])[0] for kept in (~same, rest))
         total += by_input / same.sum() + by_row * (1.0 - 1.0 / same.sum())
     found = merged(Training(X, y, np.ones(24)))
     fields = (candidates(KERNEL, found.inputs, 0.5, 0.5)[0],)
@@ -212,14 +212,14 @@ def test_densities_of_gaussian_predictions():
     rng = np.random.default_rng(0)
     angles, means = rng.uniform(-np.pi, np.pi, 200), 3.0 * rng.normal(size=(200, 2))
     variances = np.exp(rng.normal(-1.0, 2.0, (200, 2)))
-    law = ProjectedNormal(means, variances[:, :, None] * np.eye(2))
-    np.testing.assert_allclose(densities.projected(angles, means, variances)[0], law.logpdf(angles), rtol=1e-10)
+    dist = ProjectedNormal(means, variances[:, :, None] * np.eye(2))
+    np.testing.assert_allclose(densities.projected(angles, means, variances)[0], dist.logpdf(angles), rtol=1e-10)
     line = WrappedNormal(means[:, 0], np.sqrt(variances[:, 0]))
     found = densities.wrapped(angles, means[:, :1], variances[:, :1])[0]
     np.testing.assert_allclose(found, line.logpdf(angles), rtol=1e-9, atol=1e-12)
 
 
-def test_many_laws_from_moments():
+def test_many_distributions_from_moments():
     rng = np.random.default_rng(0)
     truth = rng.normal(size=(20, 3)) + 1j * rng.normal(size=(20, 3))
     truth[0], truth[1] = 0.0, (300.0, 5.0, 0.0)
@@ -250,8 +250,8 @@ def test_axial_data_want_the_doubled_angle():
     y = 2.0 * X[:, 0] + 0.2 * rng.normal(size=80) + np.pi * rng.integers(0, 2, 80)
     plain, doubled = (ProjectedGPRegressor(angle_multiple=k, n_starts=1).fit(X, y) for k in (1, 2))
     assert doubled.loo_log_density_.mean() > plain.loo_log_density_.mean() + 0.5
-    law = doubled.predict_dist([[0.5]])
-    np.testing.assert_allclose(law.pdf(0.3), law.pdf(0.3 + np.pi), rtol=1e-10)
+    dist = doubled.predict_dist([[0.5]])
+    np.testing.assert_allclose(dist.pdf(0.3), dist.pdf(0.3 + np.pi), rtol=1e-10)
     assert np.abs(np.cos(2.0 * (doubled.predict([[0.5]]) - 1.0))) > 0.9
 
 

@@ -8,10 +8,10 @@ from naive.mixture import directed_log_density, unpacked
 from scipy.optimize import minimize
 from scipy.special import i0e, i1e
 
-from mgvm._numerics.compiler import entry
-from mgvm._numerics.directed_von_mises import log_bessel
-from mgvm.models._family import join, take
-from mgvm.models._family_directed import DirectedFamily
+from mgvm._numerics.directed import log_bessel
+from mgvm._numerics.elementary import entry
+from mgvm.mixture.families.base import join, take
+from mgvm.mixture.families.directed import DirectedFamily
 
 
 @entry()
@@ -20,7 +20,7 @@ def bessel(kappa):
 
 
 def random_parameters(family, rng, components, scale=1.0):
-    """Random laws: those a start gives, disturbed."""
+    """Random distributions: those a start gives, disturbed."""
     dimension = len(family.order)
     x = rng.uniform(-np.pi, np.pi, (50, dimension))
     parameters = family.start(x, rng.random((50, components)))
@@ -174,7 +174,7 @@ def test_marginals_integrate_the_joint(missing):
 
 
 def test_likelihood_weighting_is_near_the_integral():
-    from mgvm.models._directed_marginal import _integrated, _weighted
+    from mgvm.mixture.families.directed import _integrated, _weighted
 
     rng = np.random.default_rng(8)
     family = DirectedFamily((0, 1, 2))

@@ -5,18 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus
-from naive.torus_laws import law_of
+from naive.torus_distributions import distribution_of
 
 from mgvm.inference import exact_grid
-from mgvm.inference._natural_vector import pack
-from mgvm.learning import likelihood
-from mgvm.models._family_mgvm import MGvMFamily
+from mgvm.learning import _likelihood
+from mgvm.mixture.families.mgvm import MGvMFamily
+from mgvm.natural.parameters import pack
 
 
 def two_clouds(dimension, count=400):
     rng = np.random.default_rng(dimension)
-    laws = [law_of(*torus.random_parameters(rng, dimension, 2, scale)) for scale in (0.6, 1.0)]
-    x = np.concatenate([exact_grid(law).sample(count, rng=rng) for law in laws])
+    dists = [distribution_of(*torus.random_parameters(rng, dimension, 2, scale)) for scale in (0.6, 1.0)]
+    x = np.concatenate([exact_grid(dist).sample(count, rng=rng) for dist in dists])
     return x, np.repeat(np.eye(2), count, axis=0)
 
 
@@ -30,9 +30,9 @@ def test_log_density_is_normalised(dimension):
     family = MGvMFamily()
     parameters = family.start(x, weights)
     for k in range(2):
-        law = family.law(parameters, k)
-        assert parameters.log_normalizer[k] == pytest.approx(torus.log_normalizer(*law, n=160), abs=1e-9)
-        expected = [torus.log_density(row, *law) - torus.log_normalizer(*law, n=160) for row in x[:5]]
+        dist = family.dist(parameters, k)
+        assert parameters.log_normalizer[k] == pytest.approx(torus.log_normalizer(*dist, n=160), abs=1e-9)
+        expected = [torus.log_density(row, *dist) - torus.log_normalizer(*dist, n=160) for row in x[:5]]
         np.testing.assert_allclose(family.log_density(parameters, x[:5])[:, k], expected, atol=1e-9)
 
 
@@ -47,7 +47,7 @@ def test_updates_never_fall_and_end_at_the_maximum_of_the_likelihood(dimension):
         heights.append(objective(family, parameters, x, weights))
     assert (np.diff(heights, axis=0) > -1e-7).all()
     for k in range(2):
-        fit = likelihood(x[weights[:, k] > 0])
+        fit = _likelihood(x[weights[:, k] > 0])
         np.testing.assert_allclose(parameters.theta[k], pack(fit.natural), atol=1e-5)
 
 
@@ -106,7 +106,7 @@ def test_draws_have_the_moments_of_their_component():
     drawn = family.sample(parameters, labels, np.random.default_rng(0))
     for k in range(2):
         moments = np.exp(1j * drawn[labels == k]).mean(axis=0)
-        np.testing.assert_allclose(moments, exact_grid(family.law(parameters, k)).moments, atol=0.06)
+        np.testing.assert_allclose(moments, exact_grid(family.dist(parameters, k)).moments, atol=0.06)
 
 
 def test_four_angles_are_refused_with_what_to_use():
@@ -116,7 +116,7 @@ def test_four_angles_are_refused_with_what_to_use():
 
 @pytest.mark.parametrize(("dimension", "spread", "seed"), [(2, 0.05, 1), (2, 0.1, 2), (3, 0.2, 3)])
 def test_narrow_components_reach_their_maximum(dimension, spread, seed):
-    """A few evenly spread rows pull at a narrow law's far side, where its covariance sees nothing."""
+    """A few evenly spread rows pull at a narrow distribution's far side, where its covariance sees nothing."""
     rng = np.random.default_rng(seed)
     mixing = rng.normal(size=(dimension, dimension)) + 0.7 * np.eye(dimension)
     mixing /= np.linalg.norm(mixing, axis=1, keepdims=True)
@@ -125,7 +125,7 @@ def test_narrow_components_reach_their_maximum(dimension, spread, seed):
     parameters = family.start(x, weights)
     for _ in range(30):
         parameters = family.update(parameters, x, weights)
-    # At the maximum the law's mean statistics are those of the rows with the evenly spread ones.
+    # At the maximum the distribution's mean statistics are those of the rows with the evenly spread ones.
     wanted = 200.0 / 200.3 * np.exp(1j * x).mean(axis=0)
-    found = exact_grid(family.law(parameters, 0)).moments
+    found = exact_grid(family.dist(parameters, 0)).moments
     np.testing.assert_allclose(found, wanted, atol=1e-6)

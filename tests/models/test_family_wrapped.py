@@ -1,4 +1,4 @@
-"""Wrapped normal components against the law on the torus, a cube of images and sums over grids."""
+"""Wrapped normal components against the distribution on the torus, a cube of images and sums over grids."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ import pytest
 from naive.wrapped_images import log_density, maximisation
 
 from mgvm import MultivariateWrappedNormal
-from mgvm.models._family import take
-from mgvm.models._family_wrapped import WrappedFamily, WrappedParameters
+from mgvm.mixture.families.base import take
+from mgvm.mixture.families.wrapped_normal import WrappedFamily, WrappedParameters
 
 FREE = WrappedFamily(pseudo_count=0.0, narrowest=1e-6, widest=10.0)
 
 
 def components(dimension, seed=0, scales=(0.01, 0.3, 2.0)):
-    """Narrow, middling and wide laws, two of them strongly correlated."""
+    """Narrow, middling and wide distributions, two of them strongly correlated."""
     rng = np.random.default_rng(seed)
     frames = rng.normal(size=(len(scales), dimension, dimension))
     cov = frames @ np.swapaxes(frames, 1, 2) / dimension + 0.02 * np.eye(dimension)
@@ -24,12 +24,12 @@ def components(dimension, seed=0, scales=(0.01, 0.3, 2.0)):
 
 
 def separately(family, parameters, x):
-    """Log densities with every law alone, so that none is left out for being far below the others."""
+    """Log densities with every distribution alone, so that none is left out for being far below the others."""
     return np.hstack([family.log_density(take(parameters, [k]), x) for k in range(len(parameters.mean))])
 
 
 @pytest.mark.parametrize("dimension", [1, 2, 3, 4])
-def test_densities_are_those_of_the_wrapped_normal_law(dimension):
+def test_densities_are_those_of_the_wrapped_normal_distribution(dimension):
     parameters = components(dimension)
     x = np.random.default_rng(1).uniform(-np.pi, np.pi, (200, dimension))
     got = separately(FREE, parameters, x)
@@ -44,7 +44,7 @@ def test_densities_are_sums_over_a_cube_of_images():
     np.testing.assert_allclose(separately(FREE, parameters, x), naive, rtol=1e-9, atol=1e-8)
 
 
-def test_laws_far_below_the_largest_are_left_out_and_others_are_not():
+def test_distributions_far_below_the_largest_are_left_out_and_others_are_not():
     parameters = components(3)
     x = FREE.sample(parameters, np.zeros(50, dtype=np.int64), np.random.default_rng(0))
     together, alone = FREE.log_density(parameters, x), separately(FREE, parameters, x)
@@ -133,17 +133,17 @@ def test_marginals_are_integrals_over_a_grid():
         np.testing.assert_allclose(np.exp(got[n]), integral, rtol=1e-6, atol=1e-30)
 
 
-def test_draws_have_the_moments_of_the_law():
+def test_draws_have_the_moments_of_the_distribution():
     parameters = components(2, seed=13)
     labels = np.repeat(np.arange(3), 40_000)
     draws = FREE.sample(parameters, labels, np.random.default_rng(14))
     assert draws.min() >= -np.pi
     assert draws.max() < np.pi
     for k in range(3):
-        law = MultivariateWrappedNormal(parameters.mean[k], parameters.cov[k])
+        dist = MultivariateWrappedNormal(parameters.mean[k], parameters.cov[k])
         for order in ([1, 0], [0, 1], [1, -1], [1, 1]):
             seen = np.exp(1j * draws[labels == k] @ np.array(order)).mean()
-            assert abs(seen - law.moment(order)) < 4.5 / np.sqrt(40_000)
+            assert abs(seen - dist.moment(order)) < 4.5 / np.sqrt(40_000)
 
 
 @pytest.mark.parametrize(
@@ -171,7 +171,7 @@ def test_components_without_rows_stay():
     assert np.abs(got.mean[0] - parameters.mean[0]).max() > 1e-3
 
 
-def test_renewed_prior_is_the_variance_within_components_and_the_laws_stay():
+def test_renewed_prior_is_the_variance_within_components_and_the_distributions_stay():
     rng = np.random.default_rng(16)
     means = np.array([[0.0, 1.0], [3.0, -2.0]])
     labels = rng.integers(2, size=4000)

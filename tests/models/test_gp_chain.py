@@ -6,9 +6,9 @@ from naive.gp_chain import marginal, table
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from mgvm import CircularGPRegressor
-from mgvm.models._gp_chain import ChainTuning, couplings, exponential_scales, is_exponential
-from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise
-from mgvm.models._gp_prior import Prior
+from mgvm.regression.engines.chain import ChainTuning, couplings, exponential_scales, is_exponential
+from mgvm.regression.noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.regression.prior import Prior
 
 COUNT = 96
 NODES = -np.pi + 2.0 * np.pi / COUNT * np.arange(COUNT)
@@ -60,7 +60,7 @@ def test_a_query_is_one_more_link(query):
     times, angles = np.array([0.0, 0.4]), [0.3, 1.9]
     problem = tuning(times, angles)
     found = problem.tuned(problem.start)
-    law = found.predict([[query]])[0]
+    dist = found.predict([[query]])[0]
     logs = GvMNoise(1).likelihood(found.rho, single(angles), NODES)[0]
     if query == 0.25 or query < 0.0 or query > 0.4:
         every = np.append(times, query)
@@ -72,7 +72,7 @@ def test_a_query_is_one_more_link(query):
     else:
         # So close to an input a coupling of thousands is beyond a table; the query is all but that input.
         expected, tolerance = marginal(brute(times, logs)[0], 1), 1e-10 if query == 0.4 else 2e-4
-    got = law.pdf(NODES) * 2 * np.pi / COUNT
+    got = dist.pdf(NODES) * 2 * np.pi / COUNT
     np.testing.assert_allclose(got, expected, atol=tolerance)
 
 

@@ -6,12 +6,10 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from mgvm.models._gp_dense import DensePropagation, symmetric_inverse
-from mgvm.models._gp_krylov import gmres
-from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise
-from mgvm.models._gp_prior import Prior
-from mgvm.models._gp_tilted import Observations
-from mgvm.models._gp_tuning import Tuning, inverse
+from mgvm.regression.engines.dense import DensePropagation, Tuning, gmres, inverse, symmetric_inverse
+from mgvm.regression.engines.tilted import Observations
+from mgvm.regression.noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.regression.prior import Prior
 
 KERNEL = ConstantKernel(0.5) * Matern(1.0, nu=1.5) + ConstantKernel(0.1)
 

@@ -10,14 +10,12 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from mgvm import CircularGPRegressor
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.models import _gp_neighbour_tuning
-from mgvm.models._gp_large import NeighbourFitted
-from mgvm.models._gp_neighbour_propagation import NeighbourPropagation
-from mgvm.models._gp_neighbour_tuning import NeighbourTuning
-from mgvm.models._gp_neighbours import Neighbourhood, default_count
-from mgvm.models._gp_noise import Groups, GvMNoise
-from mgvm.models._gp_prior import Prior
-from mgvm.models._gp_tuning import Tuning
+from mgvm.regression.engines import neighbours
+from mgvm.regression.engines.dense import Tuning
+from mgvm.regression.engines.neighbours import Neighbourhood, NeighbourPropagation, NeighbourTuning, default_count
+from mgvm.regression.noise import Groups, GvMNoise
+from mgvm.regression.prior import Prior
+from mgvm.regression.search import NeighbourFitted
 
 ROUGH = ConstantKernel(0.5, "fixed") * Matern(0.3, nu=0.5)
 
@@ -33,8 +31,8 @@ def field(kernel, size, dimension, kappa, seed=0):
 
 @pytest.fixture
 def small_patches(monkeypatch):
-    monkeypatch.setattr(_gp_neighbour_tuning, "_PATCHES", 3)
-    monkeypatch.setattr(_gp_neighbour_tuning, "_PATCH", 60)
+    monkeypatch.setattr(neighbours, "_PATCHES", 3)
+    monkeypatch.setattr(neighbours, "_PATCH", 60)
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5])
@@ -157,10 +155,10 @@ def test_a_propagation_that_does_not_settle_is_told(monkeypatch):
 def test_silent_inputs_say_nothing():
     X, groups = field(ROUGH, 60, 2, 5.0)
     near = NeighbourTuning(X, groups, Prior((ROUGH,)), GvMNoise(1), 1.0, 8)
-    laws = Neighbourhood.of(ROUGH, X, 8)
+    dists = Neighbourhood.of(ROUGH, X, 8)
     found = near.finish(near.start)
     problem = NeighbourPropagation(
-        laws.neighbours, laws.weights(ROUGH), _observations(near), np.arange(60), np.ones((60, 8))
+        dists.neighbours, dists.weights(ROUGH), _observations(near), np.arange(60), np.ones((60, 8))
     )
     problem.silent[7] = True
     sites = found.state.sites.copy()
@@ -173,7 +171,7 @@ def test_silent_inputs_say_nothing():
 
 
 def _observations(near):
-    from mgvm.models._gp_tilted import Observations
+    from mgvm.regression.engines.tilted import Observations
 
     return Observations(near.groups, near.noise, near.noise.start, near.spread)
 

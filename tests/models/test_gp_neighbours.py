@@ -4,15 +4,12 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, ExpSineSquared, Matern, WhiteKernel
 
-from mgvm._numerics.neighbour_propagation import krige
-from mgvm._numerics.neighbour_response import cavity_response, site_pull
-from mgvm.models._gp_neighbour_state import kriged
-from mgvm.models._gp_neighbour_tuning import NeighbourTuning
-from mgvm.models._gp_neighbours import Neighbourhood, embedding
-from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise
-from mgvm.models._gp_predict import Posterior, directions
-from mgvm.models._gp_prior import NUGGET, Prior
-from mgvm.models._gp_tuning import Tuning
+from mgvm._numerics.propagation import cavity_response, krige, site_pull
+from mgvm.regression.engines.dense import Tuning
+from mgvm.regression.engines.neighbours import Neighbourhood, NeighbourTuning, embedding, kriged
+from mgvm.regression.noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.regression.prediction import Posterior, directions
+from mgvm.regression.prior import NUGGET, Prior
 
 KERNEL = ConstantKernel(0.5) * Matern(0.3, nu=0.5) + WhiteKernel(0.01)
 
@@ -166,8 +163,8 @@ def test_hyper_parameters_are_those_of_dense_propagation():
 
 
 def test_a_search_on_many_inputs_begins_on_parts_of_them(monkeypatch):
-    monkeypatch.setattr("mgvm.models._gp_neighbour_tuning._PATCHES", 3)
-    monkeypatch.setattr("mgvm.models._gp_neighbour_tuning._PATCH", 60)
+    monkeypatch.setattr("mgvm.regression.engines.neighbours._PATCHES", 3)
+    monkeypatch.setattr("mgvm.regression.engines.neighbours._PATCH", 60)
     X, groups = field(500, 1)
     prior = Prior((ConstantKernel(0.5, "fixed") * Matern(0.3, nu=0.5),))
     near = NeighbourTuning(X, groups, prior, GvMNoise(1), 1.0, 8)

@@ -16,8 +16,9 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 from mgvm import GridDensity, TorusMixture
 from mgvm._validation import DegreesWarning
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.models import _em, _growth
-from mgvm.models._family_directed import DirectedFamily
+from mgvm.mixture import em
+from mgvm.mixture import em as _growth
+from mgvm.mixture.families.directed import DirectedFamily
 
 COMPONENTS = ["von_mises", "directed", "directed_von_mises", "mgvm", "wrapped_normal"]
 
@@ -57,7 +58,7 @@ def test_two_clusters_are_found_and_the_density_is_one(component):
     draws, drawn_from = mixture.sample(4000, rng=1)
     assert draws.shape == (4000, 2)
     assert np.mean(mixture.predict(draws) == drawn_from) > 0.98
-    # A law's own draws score its entropy's negative: near the score of the rows it was fitted to.
+    # A distribution's own draws score its entropy's negative: near the score of the rows it was fitted to.
     assert mixture.score(draws) == pytest.approx(mixture.score(x), abs=0.12)
 
 
@@ -106,8 +107,8 @@ def test_weights_are_repetitions():
     weights = rng.integers(0, 4, 120)
     family = DirectedFamily((0, 1), second=False)
     start = _growth.started(family, x, np.ones(120), 2, rng)
-    one = _em.run(family, start, x, weights.astype(float), max_iter=30, tol=1e-12)
-    two = _em.run(family, start, np.repeat(x, weights, axis=0), np.ones(weights.sum()), max_iter=30, tol=1e-12)
+    one = em.run(family, start, x, weights.astype(float), max_iter=30, tol=1e-12)
+    two = em.run(family, start, np.repeat(x, weights, axis=0), np.ones(weights.sum()), max_iter=30, tol=1e-12)
     np.testing.assert_allclose(one.trace[:20], two.trace[:20], rtol=1e-9)
 
 
@@ -134,7 +135,7 @@ def test_a_split_raises_the_bound_where_a_component_covers_two_clusters():
     two = _growth.split(family, one, x, weights, 1)
     assert two.size == 2
     assert np.exp(two.log_weights).sum() == pytest.approx(1.0)
-    before, after = (_em.log_sum(_em.log_joint(family, m, x)).mean() for m in (one, two))
+    before, after = (em.log_sum(em.log_joint(family, m, x)).mean() for m in (one, two))
     assert after > before + 0.5
 
 
@@ -183,14 +184,14 @@ def test_conditional_of_one_angle_is_a_slice_of_the_joint(component):
     mixture = TorusMixture(2, component=component, random_state=0).fit(pd.DataFrame(x, columns=["a", "b", "c"]))
     for left in range(3):
         given = {column: x[:4, column] for column in range(3) if column != left}
-        law = mixture.conditional(given)
-        assert isinstance(law, GridDensity)
-        assert law.batch_shape == (4,)
+        dist = mixture.conditional(given)
+        assert isinstance(dist, GridDensity)
+        assert dist.batch_shape == (4,)
         full = pd.DataFrame(x[:4], columns=["a", "b", "c"])
         hidden = full.copy()
         hidden.iloc[:, left] = np.nan
         expected = mixture.score_samples(full) - mixture.score_samples(hidden)
-        np.testing.assert_allclose(law.logpdf(x[:4, left]), expected, atol=1e-5)
+        np.testing.assert_allclose(dist.logpdf(x[:4, left]), expected, atol=1e-5)
     by_name = mixture.conditional({"a": 0.3, "c": 1.0})
     np.testing.assert_allclose(by_name.log_values, mixture.conditional({0: 0.3, -1: 1.0}).log_values)
 
@@ -200,32 +201,32 @@ def test_narrow_conditionals_are_resolved():
     x = rng.normal(size=(300, 2))
     x[:, 1] = 0.5 + rng.normal(0.0, 0.004, 300)
     mixture = TorusMixture(1, component="directed_von_mises", random_state=0).fit(x)
-    law = mixture.conditional({0: 0.2})
-    assert law.log_values.shape[-1] > 256
+    dist = mixture.conditional({0: 0.2})
+    assert dist.log_values.shape[-1] > 256
     given = mixture.score_samples([[0.2, np.nan]])[0]
     at = np.array([0.495, 0.5, 0.507])
     joint = mixture.score_samples(np.column_stack([np.full(3, 0.2), at]))
-    np.testing.assert_allclose(law.logpdf(at), joint - given, atol=1e-4)
+    np.testing.assert_allclose(dist.logpdf(at), joint - given, atol=1e-4)
 
 
 def test_conditional_of_several_angles():
     rng = np.random.default_rng(11)
     x, _ = two_clusters(rng, 150, dimension=3)
     mixture = TorusMixture(2, component="directed_von_mises", random_state=0).fit(x)
-    law = mixture.conditional({1: np.array([1.0, -2.0])})
-    assert law.angles == (0, 2)
+    dist = mixture.conditional({1: np.array([1.0, -2.0])})
+    assert dist.angles == (0, 2)
     points = grid(64, 2)
-    values = law.logpdf(points[:, None, :])
+    values = dist.logpdf(points[:, None, :])
     np.testing.assert_allclose(np.exp(values).mean(axis=0) * (2 * np.pi) ** 2, 1.0, atol=1e-6)
-    draws = law.sample(300, rng=0)
+    draws = dist.sample(300, rng=0)
     assert draws.shape == (300, 2, 2)
     for b in range(2):
         p = np.exp(values[:, b])
         for power in ([1, 0], [0, 1], [1, -1]):
             expected = (p / p.sum()) @ np.exp(1j * points @ power)
             assert abs(np.exp(1j * draws[:, b] @ power).mean() - expected) < 5 / np.sqrt(300)
-    np.testing.assert_allclose(law.weights.sum(axis=-1), 1.0)
-    assert "angles (0, 2)" in repr(law)
+    np.testing.assert_allclose(dist.weights.sum(axis=-1), 1.0)
+    assert "angles (0, 2)" in repr(dist)
 
 
 def test_warm_start_goes_on_and_clones_pickle():
@@ -267,7 +268,7 @@ def test_an_interrupted_fit_keeps_the_best_so_far(monkeypatch):
         TorusMixture(2, component="von_mises").fit(x)
 
 
-def test_angle_order_changes_the_law_and_is_checked():
+def test_angle_order_changes_the_distribution_and_is_checked():
     x, _ = two_clusters(np.random.default_rng(15), 80)
     one = TorusMixture(1, component="directed", random_state=0).fit(x)
     two = TorusMixture(1, component="directed", angle_order=[1, 0], random_state=0).fit(x)

@@ -18,13 +18,13 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mgvm import CircularPCA
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.models import _pca_fit, _pca_learner, _pca_prior, pca
-from mgvm.models._pca_engines import Gibbs, MeanField
-from mgvm.models._pca_expectation import expectation
-from mgvm.models._pca_laws import Quadrature
-from mgvm.models._pca_maximisation import Masked
-from mgvm.models._pca_parameters import Parameters
-from mgvm.models._pca_rows import InMemory, chunk_sums
+from mgvm.pca import em, priors
+from mgvm.pca import estimator as _pca_learner
+from mgvm.pca import estimator as pca
+from mgvm.pca.e_step import Parameters, Quadrature, expectation
+from mgvm.pca.em import Masked
+from mgvm.pca.estimator import Gibbs, MeanField
+from mgvm.pca.rows import InMemory, chunk_sums
 
 # Two circles that only some columns share, so that the answer is unique but for turns and signs.
 A = np.array([[2.0, 0.0], [0.0, 0.0], [0.0, 1.5], [0.0, 0.0], [1.0, 0.5]])
@@ -34,7 +34,7 @@ ETA = np.array([1.0 + 0.5j, -0.8j])
 
 
 def truth(noise=0.2, eta=(ETA,), weights=(1.0,)):
-    prior = _pca_prior.von_mises(np.array(weights), np.array(eta))
+    prior = priors.von_mises(np.array(weights), np.array(eta))
     return Parameters(np.column_stack([A, B, OFFSET]), noise**2, prior)
 
 
@@ -57,7 +57,7 @@ def by_grid(Y, parameters, count):
         "B": parameters.weights[:, size:-1],
         "offset": parameters.weights[:, -1],
         "variance": parameters.noise_variance,
-        "weights": _pca_prior.weights_of(parameters.prior),
+        "weights": priors.weights_of(parameters.prior),
         "eta": parameters.prior.resultants,
     }
     lower = np.tril_indices(2 * size)
@@ -86,7 +86,8 @@ def test_expectation_is_that_of_the_grid(missing, components):
     Y, _ = rows(12, 0.1, missing, seed=3, parameters=parameters)
     found = expectation(Y, parameters, Quadrature(5), nowhere(Y, parameters))
     value, mean, second = by_grid(Y, parameters, 240)
-    # Narrow laws to a thousandth; where entries that tell an angle are missing, a law is wide and five nodes coarse.
+    # Narrow distributions to a thousandth; where entries that tell an angle are missing, a distribution is wide and
+    # five nodes coarse.
     narrow = (np.hypot(mean[:, :2], mean[:, 2:]) > 0.98).all(axis=1)
     assert narrow.sum() >= (5 if missing else 12)
     for one, other in ((found.log_likelihood, value), (found.mean, mean), (found.second, second)):
@@ -97,7 +98,7 @@ def test_expectation_is_that_of_the_grid(missing, components):
 
 def test_a_single_angle_is_exact():
     parameters = Parameters(
-        np.array([[1.0, 0.3, 0.5], [0.2, 0.4, 0.0]]), 0.3, _pca_prior.von_mises(np.ones(1), ETA[None, :1])
+        np.array([[1.0, 0.3, 0.5], [0.2, 0.4, 0.0]]), 0.3, priors.von_mises(np.ones(1), ETA[None, :1])
     )
     Y = np.array([[0.1, 0.2], [np.nan, 1.0], [2.0, np.nan], [np.nan, np.nan]])
     found = expectation(Y, parameters, Quadrature(), nowhere(Y, parameters))
@@ -148,9 +149,9 @@ def test_likelihood_does_not_fall(missing):
     """By more than quadrature errs, which is less than a thousandth of a nat a row here."""
     Y, _ = rows(300, missing=missing)
     rng = np.random.default_rng(0)
-    start = Parameters(truth().weights + 0.5 * rng.normal(size=(5, 5)), 1.0, _pca_prior.uniform(2))
+    start = Parameters(truth().weights + 0.5 * rng.normal(size=(5, 5)), 1.0, priors.uniform(2))
     structure = Masked(np.ones((5, 5), dtype=bool))
-    found = _pca_fit.fit(InMemory(Y, Quadrature(5)), start, structure, max_iter=60, tol=1e-7)
+    found = em.fit(InMemory(Y, Quadrature(5)), start, structure, max_iter=60, tol=1e-7)
     assert len(found.history) > 10
     assert np.diff(found.history).min() > -1e-3
     assert found.history[-1] > found.history[0] + 0.5
@@ -228,13 +229,13 @@ def fitted():
 
 def test_posterior_is_that_of_the_grid(fitted):
     Y = rows(4, seed=2)[0]
-    laws = fitted.posterior(Y)
+    dists = fitted.posterior(Y)
     angles = naive.grid(2, 60)
     p = fitted._parameters
     for n, y in enumerate(Y):
         weights, eta = np.ones(1), p.prior.resultants
         logs = naive.log_joint(y, angles, fitted.A_, fitted.B_, fitted.offset_, p.noise_variance, weights, eta)
-        found = laws[n].log_density(angles)
+        found = dists[n].log_density(angles)
         np.testing.assert_allclose(found - found.max(), logs - logs.max(), atol=1e-8)
 
 
@@ -301,7 +302,8 @@ def test_in_pipelines_and_with_frames():
 
 
 def test_mapped_files_are_read_in_chunks(tmp_path, monkeypatch):
-    from mgvm.models import _pca_reader, _pca_rows
+    from mgvm.pca import rows as _pca_reader
+    from mgvm.pca import rows as _pca_rows
 
     Y = rows(3000)[0].astype(np.float32)
     path = tmp_path / "rows.dat"
@@ -356,7 +358,7 @@ def test_interruption_keeps_the_best(monkeypatch):
 
 
 def test_progress_is_printed(monkeypatch, capsys):
-    monkeypatch.setattr(_pca_fit, "_PATIENCE", 0.0)
+    monkeypatch.setattr(em, "_PATIENCE", 0.0)
     CircularPCA(2, n_init=1, random_state=0, verbose=1).fit(rows(60)[0])
     assert "CircularPCA: iteration 3 of at most 300" in capsys.readouterr().err
     CircularPCA(2, n_init=1, random_state=0).fit(rows(60)[0])
@@ -373,7 +375,7 @@ def test_small_angles_are_linear():
     """Of angles around 0 with κ = 10⁶ cos φ is 1 and sin φ is φ: the posterior mean is that of the linear model."""
     rng = np.random.default_rng(0)
     loadings, offset, kappa, noise = 1e3 * rng.normal(size=(6, 2)), rng.normal(size=6), 1e6, 0.5
-    prior = _pca_prior.von_mises(np.ones(1), np.full((1, 2), kappa + 0j))
+    prior = priors.von_mises(np.ones(1), np.full((1, 2), kappa + 0j))
     parameters = Parameters(np.column_stack([np.zeros((6, 2)), loadings, offset]), noise**2, prior)
     clean = offset + rng.normal(size=(50, 2)) / kappa**0.5 @ loadings.T
     Y = clean + noise * rng.normal(size=clean.shape)

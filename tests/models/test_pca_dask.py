@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mgvm import CircularPCA
-from mgvm.models import pca
+from mgvm.pca import estimator
 
 da = pytest.importorskip("dask.array")
 
@@ -25,7 +25,7 @@ def rows(count=600, missing=0.1):
 
 
 def compare(Y, chunks, monkeypatch, **options):
-    monkeypatch.setattr(pca, "_FIRST", 200)
+    monkeypatch.setattr(estimator, "_FIRST", 200)
     options = {"random_state": 0, "n_init": 2, "max_iter": 40, "tol": 1e-3, **options}
     array = da.from_array(Y, chunks=chunks)
     here, there = CircularPCA(2, **options).fit(Y), CircularPCA(2, **options).fit(array)
@@ -55,7 +55,7 @@ def test_other_priors_and_engines(options, monkeypatch):
 
 def test_blocks_are_never_gathered(monkeypatch):
     array = da.from_array(rows(), chunks=(100, 5))
-    monkeypatch.setattr(pca, "_FIRST", 150)
+    monkeypatch.setattr(estimator, "_FIRST", 150)
     real = type(array).compute
 
     def small(self, *args, **kwargs):

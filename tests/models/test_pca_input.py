@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from mgvm import CircularPCA
-from mgvm.models import KinematicTree
+from mgvm.pca import KinematicTree
 
 
 def rows(count=60, columns=6):

@@ -9,13 +9,10 @@ from naive.torus_engine import OnGrid
 from scipy.special import logsumexp
 
 from mgvm import CircularPCA
-from mgvm.models import _pca_choice, _pca_narrow
-from mgvm.models._pca_expectation import expectation, likelihood
-from mgvm.models._pca_kernel import evidence, kernel_prior, left_out, mixture_prior, refined, weighed
-from mgvm.models._pca_laws import Quadrature
-from mgvm.models._pca_parameters import Parameters
-from mgvm.models._pca_prior import Prior, fitted, log_shares, of_components, von_mises, weights_of, with_background
-from mgvm.models.baselines import PPCA
+from mgvm.pca import PPCA, e_step, estimator
+from mgvm.pca.e_step import Parameters, Quadrature, expectation, likelihood
+from mgvm.pca.joint_prior import evidence, kernel_prior, left_out, mixture_prior, refined, weighed
+from mgvm.pca.priors import Prior, fitted, log_shares, of_components, von_mises, weights_of, with_background
 
 
 def nowhere(Y, size):
@@ -46,7 +43,8 @@ def curve(count=300, noise=0.3, seed=0):
     return clean, clean + noise * rng.normal(size=clean.shape)
 
 
-# ---- laws ------------------------------------------------------------------------------------------------------------
+# ---- distributions
+# ------------------------------------------------------------------------------------------------------------
 
 
 def test_weights_come_back():
@@ -87,14 +85,14 @@ def test_kernels_keep_their_width_and_empty_ones_go(background):
 
 def test_moments_of_components_are_those_of_the_grid():
     prior = von_mises(*narrow_prior(3, 1, kappa=3.0))
-    mean, covariance = _pca_narrow.normal_moments(prior)
+    mean, covariance = e_step.normal_moments(prior)
     phi = np.linspace(-np.pi, np.pi, 400, endpoint=False)
     v = np.stack([np.cos(phi), np.sin(phi)])
     for k, (eta,) in enumerate(prior.resultants):
-        law = np.exp(abs(eta) * np.cos(phi - np.angle(eta)))
-        law /= law.sum()
-        np.testing.assert_allclose(mean[k], v @ law, atol=1e-12)
-        np.testing.assert_allclose(covariance[k], (v * law) @ v.T - np.outer(v @ law, v @ law), atol=1e-12)
+        dist = np.exp(abs(eta) * np.cos(phi - np.angle(eta)))
+        dist /= dist.sum()
+        np.testing.assert_allclose(mean[k], v @ dist, atol=1e-12)
+        np.testing.assert_allclose(covariance[k], (v * dist) @ v.T - np.outer(v @ dist, v @ dist), atol=1e-12)
 
 
 @pytest.mark.parametrize("missing", [False, True])
@@ -127,7 +125,7 @@ def test_closed_form_and_quadrature_agree(monkeypatch):
     rng = np.random.default_rng(2)
     Y = parameters.at(rng.uniform(-np.pi, np.pi, (40, 2))) + 0.5 * rng.normal(size=(40, 5))
     closed = expectation(Y, parameters, Quadrature(), nowhere(Y, 2))
-    monkeypatch.setattr(_pca_narrow, "_LEAST_CONCENTRATION", np.inf)
+    monkeypatch.setattr(e_step, "_LEAST_CONCENTRATION", np.inf)
     by_quadrature = expectation(Y, parameters, Quadrature(), nowhere(Y, 2))
     # Rows between all components see how the circles bend; there are few of them in data like those learnt from.
     near = by_quadrature.log_likelihood > np.median(by_quadrature.log_likelihood)
@@ -140,10 +138,10 @@ def test_closed_form_and_quadrature_agree(monkeypatch):
 
 def test_wide_components_are_not_narrow():
     prior = von_mises(np.full(3, 1.0 / 3.0), np.array([[5.0, 200.0], [200.0, 200.0], [0.0, 0.0]]) + 0j)
-    np.testing.assert_array_equal(_pca_narrow.is_narrow(prior, np.eye(4)), [False, True, False])
-    np.testing.assert_array_equal(_pca_narrow.is_narrow(prior, 1e5 * np.eye(4)), [False, False, False])
+    np.testing.assert_array_equal(e_step.is_narrow(prior, np.eye(4)), [False, True, False])
+    np.testing.assert_array_equal(e_step.is_narrow(prior, 1e5 * np.eye(4)), [False, False, False])
     kernel = prior._replace(kernel=True)
-    np.testing.assert_array_equal(_pca_narrow.is_narrow(kernel, 1e5 * np.eye(4)), [True, True, False])
+    np.testing.assert_array_equal(e_step.is_narrow(kernel, 1e5 * np.eye(4)), [True, True, False])
 
 
 # ---- kernels ---------------------------------------------------------------------------------------------------------
@@ -192,7 +190,7 @@ def test_weighed_is_the_sum_over_kernels():
     parameters = model(2, 4)
     part = evidence(Y, parameters, Quadrature())[0]
     prior = von_mises(*narrow_prior())._replace(kernel=True)
-    logs = _pca_narrow.narrow(part.law.linear, part.law.coupling, prior).log_weights
+    logs = e_step.narrow(part.dist.linear, part.dist.coupling, prior).log_weights
     value, shares, _ = weighed(part, prior, 0.3)
     rest = part.uniform + np.log(0.3)
     np.testing.assert_allclose(value, logsumexp(np.column_stack([logs + np.log(0.7), rest]), axis=1))
@@ -256,10 +254,10 @@ def test_the_choice_is_the_best_of_what_was_left_out(monkeypatch):
         seen.append((name, len(learn), len(check)))
         return scores[name]
 
-    monkeypatch.setattr(_pca_choice, "_score", score)
-    assert _pca_choice.chosen_prior(CircularPCA(2), Y) == "von_mises"
+    monkeypatch.setattr(estimator, "_score", score)
+    assert estimator.chosen_prior(CircularPCA(2), Y) == "von_mises"
     assert seen == [("uniform", 36, 24), ("von_mises", 36, 24), ("kernel", 36, 24)]
-    assert _pca_choice.chosen_prior(CircularPCA(2), Y[:9]) == "von_mises"
+    assert estimator.chosen_prior(CircularPCA(2), Y[:9]) == "von_mises"
 
 
 def test_auto_takes_a_joint_prior_where_angles_are_bound_and_not_where_they_are_not():

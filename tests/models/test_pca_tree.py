@@ -9,9 +9,8 @@ import pytest
 from naive.trees import cheapest
 
 from mgvm import CircularPCA
-from mgvm.models import KinematicTree
-from mgvm.models import _pca_links as links
-from mgvm.models import _pca_prior as priors
+from mgvm.pca import KinematicTree, priors
+from mgvm.pca import skeleton as links
 
 
 def arm(rng, rows=1500, noise=0.0, centre=(0.0, 0.0), width=2.0):

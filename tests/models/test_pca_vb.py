@@ -8,22 +8,32 @@ from naive.torus_engine import OnGrid
 from scipy import stats
 
 from mgvm import CircularPCA
-from mgvm.models import KinematicTree, _pca_prior
-from mgvm.models._pca_expectation import likelihood
-from mgvm.models._pca_laws import Quadrature
-from mgvm.models._pca_parameters import Parameters
-from mgvm.models._pca_rows import InMemory
-from mgvm.models._pca_vb import Belief, Scale, begin, determined, free_energy, precisions, updated, without
-from mgvm.models._pca_vb_fit import Search, settled, variances, with_faint_angles
+from mgvm.pca import KinematicTree, priors
+from mgvm.pca.e_step import Parameters, Quadrature, likelihood
+from mgvm.pca.rows import InMemory
+from mgvm.pca.variational import (
+    Belief,
+    Scale,
+    Search,
+    begin,
+    determined,
+    free_energy,
+    precisions,
+    settled,
+    updated,
+    variances,
+    with_faint_angles,
+    without,
+)
 
-ENGINE = OnGrid()  # without error, for laws that are not narrow
+ENGINE = OnGrid()  # without error, for distributions that are not narrow
 
 
 def rows(count=150, size=1, columns=3, noise=0.4, seed=0, missing=0.0):
     rng = np.random.default_rng(seed)
     W = rng.normal(size=(columns, 2 * size + 1))
     angles = rng.vonmises(0.5, 0.7, (count, size))
-    Y = Parameters(W, 1.0, _pca_prior.uniform(size)).at(angles) + noise * rng.normal(size=(count, columns))
+    Y = Parameters(W, 1.0, priors.uniform(size)).at(angles) + noise * rng.normal(size=(count, columns))
     Y[rng.uniform(size=Y.shape) < missing] = np.nan
     return Y[~np.isnan(Y).all(axis=1)], W
 
@@ -31,7 +41,7 @@ def rows(count=150, size=1, columns=3, noise=0.4, seed=0, missing=0.0):
 def started(Y, W, seed=1):
     size = (W.shape[1] - 1) // 2
     rng = np.random.default_rng(seed)
-    return Parameters(W + 0.3 * rng.normal(size=W.shape), 0.5, _pca_prior.uniform(size))
+    return Parameters(W + 0.3 * rng.normal(size=W.shape), 0.5, priors.uniform(size))
 
 
 def scale_of(Y, W, mask=None):
@@ -78,9 +88,9 @@ def test_free_energy_is_just_below_what_it_bounds():
             row = stats.multivariate_normal(parameters.weights[m], parameters.spread[m])
             drawn[m] = row.rvs(random_state=rng)
             value += stats.norm(0.0, deviations).logpdf(drawn[m]).sum() - row.logpdf(drawn[m])
-        base, law = likelihood(Y, Parameters(drawn, 1.0 / tau, parameters.prior), np.arange(Y.shape[1]))
-        law = law._replace(linear=law.linear + parameters.prior.linear[0])
-        draws.append(value + (base + ENGINE(law, Y).log_normalizer + parameters.prior.log_weights[0]).sum())
+        base, dist = likelihood(Y, Parameters(drawn, 1.0 / tau, parameters.prior), np.arange(Y.shape[1]))
+        dist = dist._replace(linear=dist.linear + parameters.prior.linear[0])
+        draws.append(value + (base + ENGINE(dist, Y).log_normalizer + parameters.prior.log_weights[0]).sum())
     error = np.std(draws) / len(draws) ** 0.5
     gap = np.mean(draws) - state.value * len(Y)
     assert -3.0 * error < gap < 5.0
@@ -147,7 +157,7 @@ def test_without_an_angle_that_does_nothing_all_is_as_before():
 def test_what_a_steady_angle_adds_becomes_part_of_the_offset():
     Y, W = rows(size=2, columns=5)
     eta = np.array([[0.5, 400.0 * np.exp(0.7j)]])
-    start = started(Y, W)._replace(prior=_pca_prior.von_mises(np.ones(1), eta))
+    start = started(Y, W)._replace(prior=priors.von_mises(np.ones(1), eta))
     scale = scale_of(Y, W)
     belief = begin(start, scale)
     sums = InMemory(Y, ENGINE).sums(belief.parameters)

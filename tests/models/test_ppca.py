@@ -8,7 +8,7 @@ from sklearn.base import clone
 from sklearn.decomposition import PCA
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mgvm.models.baselines import PPCA
+from mgvm.pca import PPCA
 
 SIZES = [(1, None), (2, None), (3, None), (4, None), (2, 0.3), (4, 0.3), (4, 3.0)]
 
@@ -33,7 +33,7 @@ def test_scikit_learn_accepts_it(estimator, check):
 
 
 @pytest.mark.parametrize(("size", "noise"), SIZES)
-def test_density_and_denoising_are_those_of_the_normal_law(size, noise):
+def test_density_and_denoising_are_those_of_the_normal_distribution(size, noise):
     Y, new = rows(), rows(30, seed=1)
     model = PPCA(size, noise_variance=noise).fit(Y)
     mean, loadings, variance = naive(Y, size, noise)

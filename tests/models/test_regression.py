@@ -16,11 +16,11 @@ from mgvm import CircularGPRegressor
 from mgvm._validation import DegreesWarning
 from mgvm.circle import GridDensity
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.models._circular_regressor import Training, merged
-from mgvm.models._gp_fitted import row_log_densities
-from mgvm.models._gp_noise import ContaminatedNoise, Groups, GvMNoise
-from mgvm.models._gp_radius import chosen_by_folds
-from mgvm.models._gp_tuning import Tuning
+from mgvm.regression.base import Training, merged
+from mgvm.regression.engines.dense import Tuning
+from mgvm.regression.gp import chosen_by_folds
+from mgvm.regression.noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.regression.prediction import row_log_densities
 
 KERNEL = ConstantKernel(0.5) * Matern(1.5, nu=1.5)
 
@@ -54,14 +54,14 @@ def test_it_learns_a_curve_across_the_cut(radius):
     assert 5 < model.noise_[0].real < 50
 
 
-def test_predictions_are_laws(fitted):
-    law = fitted.predict_dist([[1.0], [5.0], [30.0]])
+def test_predictions_are_distributions(fitted):
+    dist = fitted.predict_dist([[1.0], [5.0], [30.0]])
     nodes = -np.pi + 2 * np.pi * np.arange(4096) / 4096
-    np.testing.assert_allclose(np.mean(law[:, None].pdf(nodes), axis=1) * 2 * np.pi, 1.0, atol=1e-9)
-    spread = 1 - law.resultant_length()
+    np.testing.assert_allclose(np.mean(dist[:, None].pdf(nodes), axis=1) * 2 * np.pi, 1.0, atol=1e-9)
+    spread = 1 - dist.resultant_length()
     assert spread[2] > 5 * spread[0]  # far from all data little is known
     draws = fitted.sample_y([[1.0]], n_samples=2000, random_state=0)
-    assert abs(np.angle(np.exp(1j * draws).mean() / law[0].moment(1))) < 0.05
+    assert abs(np.angle(np.exp(1j * draws).mean() / dist[0].moment(1))) < 0.05
 
 
 def test_turning_all_angles_turns_all_predictions(fitted):
@@ -107,8 +107,8 @@ def test_leave_one_out_takes_one_of_the_rows_a_weight_stands_for(noise):
         left[:3] *= group == 0
         left[3:] *= group == 1
         logs = left @ np.stack([noise.log_density(rho, angle - fine) for angle in angles])
-        law = alone[group].pdf(fine) * np.exp(logs - logs.max())
-        expected = np.log((law * np.exp(noise.log_density(rho, angles[row] - fine))).sum() / law.sum())
+        dist = alone[group].pdf(fine) * np.exp(logs - logs.max())
+        expected = np.log((dist * np.exp(noise.log_density(rho, angles[row] - fine))).sum() / dist.sum())
         assert found[row] == pytest.approx(expected, abs=1e-7)
 
 
@@ -205,8 +205,8 @@ def test_the_papers_engines_agree_where_data_are_strong():
         )
         model.fit(X, y)
         means[engine] = model.predict(grid)
-        law = model.predict_dist(grid, joint=True)
-        assert np.abs(np.angle(np.exp(1j * (law.mean_direction() - means[engine])))).max() < 0.3
+        dist = model.predict_dist(grid, joint=True)
+        assert np.abs(np.angle(np.exp(1j * (dist.mean_direction() - means[engine])))).max() < 0.3
     for engine in ("mean_field", "gibbs"):
         assert np.abs(np.angle(np.exp(1j * (means[engine] - means["ep"])))).max() < 0.15
     with pytest.raises(ValueError, match="radius='hard'"):
@@ -301,8 +301,8 @@ def test_thin_data_give_finite_answers(case):
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         model = CircularGPRegressor().fit(X, y)
-    law = model.predict_dist([[0.0], [100.0]])
-    assert np.isfinite(law.logpdf(0.3)).all()
+    dist = model.predict_dist([[0.0], [100.0]])
+    assert np.isfinite(dist.logpdf(0.3)).all()
 
 
 def test_a_chain_is_exact_and_near_to_dense_propagation():

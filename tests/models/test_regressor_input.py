@@ -19,15 +19,15 @@ from sklearn.preprocessing import StandardScaler
 from mgvm import CircularGPRegressor, CircularStackingRegressor
 from mgvm._validation import DegreesWarning
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.models import _gp_search
-from mgvm.models._field_search import Search
-from mgvm.models.baselines import (
+from mgvm.regression import search as _gp_search
+from mgvm.regression.baselines import (
     GvMRegressor,
     KernelCircularRegressor,
     NeighborsCircularRegressor,
     ProjectedGPRegressor,
     WrappedGPRegressor,
 )
+from mgvm.regression.baselines.planar_gp import Search
 
 KERNEL = ConstantKernel(0.5) * Matern(1.5, nu=1.5)
 MODELS = {
@@ -108,12 +108,12 @@ def test_thin_data_give_finite_modest_answers(name, case):
         warnings.simplefilter("error")
         warnings.filterwarnings("ignore", message="the length scale of Matern")
         model = clone(MODELS[name]).fit(inputs, angles)
-    law = model.predict_dist([[0.0], [4.0]])
-    assert np.isfinite(law.logpdf(0.3)).all()
+    dist = model.predict_dist([[0.0], [4.0]])
+    assert np.isfinite(dist.logpdf(0.3)).all()
     assert np.isfinite(model.loo_log_density_).all()
     if case == "one point":
-        # One angle does not show how wide the law is: a turn away is unlikely at most.
-        assert law.logpdf(Y[0] + np.pi).min() > -30.0
+        # One angle does not show how wide the distribution is: a turn away is unlikely at most.
+        assert dist.logpdf(Y[0] + np.pi).min() > -30.0
 
 
 @pytest.mark.parametrize("name", MODELS)
@@ -211,7 +211,7 @@ def test_an_interrupted_prediction_leaves_the_model_as_it_is(monkeypatch):
 
 def test_progress_is_printed_where_it_is_asked_for(monkeypatch, capsys):
     monkeypatch.setattr(_gp_search, "_PATIENCE", 0.0)
-    monkeypatch.setattr("mgvm.inference._progress._PATIENCE", 0.0)
+    monkeypatch.setattr("mgvm._progress._PATIENCE", 0.0)
     ProjectedGPRegressor(n_starts=1, verbose=1).fit(X, Y)
     assert "ProjectedGPRegressor: 1 fits, best" in capsys.readouterr().out
     KernelCircularRegressor(verbose=1).fit(X, Y).predict(X)

@@ -11,14 +11,14 @@ from sklearn.model_selection import KFold, ShuffleSplit
 from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import CircularStackingRegressor
-from mgvm.models.baselines import (
+from mgvm.regression.baselines import (
     GvMRegressor,
     KernelCircularRegressor,
     NeighborsCircularRegressor,
     ProjectedGPRegressor,
     WrappedGPRegressor,
 )
-from mgvm.models.stacking import simplex_weights
+from mgvm.regression.stacking import simplex_weights
 
 MEMBERS = [("none", GvMRegressor()), ("near", NeighborsCircularRegressor(5))]
 
@@ -59,12 +59,12 @@ def test_the_mixture_is_that_of_its_members(cv):
     X, y = curve()
     members = [*MEMBERS, ("line", WrappedGPRegressor(n_starts=1))]
     stack = CircularStackingRegressor(members, cv=cv).fit(X, y)
-    law = stack.predict_dist(X)
+    dist = stack.predict_dist(X)
     pairs = zip(stack.weights_, stack.estimators_, strict=True)
     mixed = sum(w * member.predict_dist(X).pdf(y) for w, member in pairs)
-    np.testing.assert_allclose(law.pdf(y), mixed, rtol=1e-6)
+    np.testing.assert_allclose(dist.pdf(y), mixed, rtol=1e-6)
     grid = -np.pi + 2.0 * np.pi / 4096 * np.arange(4096)
-    np.testing.assert_allclose(law[:, None].pdf(grid).mean(axis=1) * 2.0 * np.pi, 1.0, atol=1e-8)
+    np.testing.assert_allclose(dist[:, None].pdf(grid).mean(axis=1) * 2.0 * np.pi, 1.0, atol=1e-8)
     assert stack.weights_.sum() == pytest.approx(1.0)
     assert stack.weights_[0] < 0.1
     for weights in np.eye(3):

@@ -15,8 +15,8 @@ def log_joint(y, angles, A, B, offset, variance, weights, eta):
     normal = -0.5 * (y - mean)[:, seen] ** 2 / variance - 0.5 * np.log(2.0 * np.pi * variance)
     prior = 0.0
     for weight, resultant in zip(weights, eta, strict=True):
-        laws = np.exp((np.conj(resultant) * np.exp(1j * angles)).real) / (2.0 * np.pi * np.i0(abs(resultant)))
-        prior = prior + weight * laws.prod(axis=1)
+        dists = np.exp((np.conj(resultant) * np.exp(1j * angles)).real) / (2.0 * np.pi * np.i0(abs(resultant)))
+        prior = prior + weight * dists.prod(axis=1)
     return normal.sum(axis=1) + np.log(prior)
 
 

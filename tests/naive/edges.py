@@ -5,10 +5,10 @@ from __future__ import annotations
 import numpy as np
 
 from mgvm import MGvM
-from mgvm.inference._natural_vector import unpack
+from mgvm.natural.parameters import unpack
 
 
-def chain_law(size, strength=0.8, seed=0):
+def chain_distribution(size, strength=0.8, seed=0):
     """Differences coupled along a chain, with second harmonics and one sum."""
     rng = np.random.default_rng(seed)
     P = np.zeros((size, size), dtype=complex)
@@ -21,16 +21,16 @@ def chain_law(size, strength=0.8, seed=0):
 
 
 def design(x, order):
-    """u and v with g_d = u_d·θ and -∂²_d log p = v_d·θ, both (D, N, parameters), one law at a time."""
+    """u and v with g_d = u_d·θ and -∂²_d log p = v_d·θ, both (D, N, parameters), one distribution at a time."""
     n, size = x.shape
     z = np.exp(1j * x)
     count = 2 * size * order + 2 * size * (size - 1)
     u, v = np.zeros((2, size, n, count))
     for k in range(count):
-        law = unpack(np.eye(count)[k], size, order)
-        field = law.a + z @ law.P.T + z.conj() @ law.Q.T
+        dist = unpack(np.eye(count)[k], size, order)
+        field = dist.a + z @ dist.P.T + z.conj() @ dist.Q.T
         g, curvature = -np.imag(field.conj() * z), np.real(field.conj() * z)
-        for t, b in enumerate(law.b, start=2):
+        for t, b in enumerate(dist.b, start=2):
             g -= t * np.imag(b.conj() * z**t)
             curvature += t * t * np.real(b.conj() * z**t)
         u[:, :, k], v[:, :, k] = g.T, curvature.T

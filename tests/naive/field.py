@@ -21,7 +21,7 @@ def predict(kernel, noise, X, values, queries):
 
 
 def left_out(fit, X, y):
-    """Log density of every row under `fit(X, y)`, a law by queries, of all other rows."""
+    """Log density of every row under `fit(X, y)`, a distribution by queries, of all other rows."""
     out = np.empty(len(y))
     for row in range(len(y)):
         others = np.arange(len(y)) != row

@@ -9,7 +9,7 @@ import numpy as np
 
 
 class Reference(NamedTuple):
-    """Facts of one law, and how much they move when a parameter moves by its own size (condition numbers)."""
+    """Facts of one distribution, and how much they move when a parameter moves by its own size (condition numbers)."""
 
     log_normalizer: float
     moments: np.ndarray

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from mgvm.inference import _natural_vector
+from mgvm.natural import parameters
 
 
 def statistic_derivatives(x, order):
@@ -47,7 +47,7 @@ def submodel_basis(submodel):
     dimension, order = submodel.dimension, submodel.order
     size = 2 * dimension * order + 2 * dimension * (dimension - 1)
     projections = [
-        _natural_vector.pack(submodel.project(_natural_vector.unpack(unit, dimension, order))) for unit in np.eye(size)
+        parameters.pack(submodel.project(parameters.unpack(unit, dimension, order))) for unit in np.eye(size)
     ]
     values, vectors = np.linalg.eigh(np.array(projections))
     return vectors[:, values > 0.5]

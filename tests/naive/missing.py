@@ -7,7 +7,7 @@ import itertools
 import numpy as np
 from naive.torus import log_density, log_normalizer, nodes
 
-from mgvm.inference._natural_vector import statistics
+from mgvm.natural.parameters import statistics
 
 
 def completions(row, n):

@@ -1,4 +1,4 @@
-"""Directed GvM laws and their mixtures written out: one row, one component, one factor at a time."""
+"""Directed GvM distributions and their mixtures written out: one row, one component, one factor at a time."""
 
 from __future__ import annotations
 

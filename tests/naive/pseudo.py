@@ -6,7 +6,7 @@ import numpy as np
 from naive.torus import nodes
 from scipy.optimize import minimize
 
-from mgvm.inference._natural_vector import unpack
+from mgvm.natural.parameters import unpack
 
 
 def log_conditional(x, d, a, b, P, Q, n):
@@ -34,8 +34,8 @@ def maximum(x, weights, order, basis, n=120):
     dimension = x.shape[1]
 
     def height(free):
-        law = unpack(basis @ free, dimension, order)
-        return -log_pseudo_likelihood(x, weights, *law, n)
+        dist = unpack(basis @ free, dimension, order)
+        return -log_pseudo_likelihood(x, weights, *dist, n)
 
     found = minimize(height, np.zeros(basis.shape[1]), method="BFGS", options={"gtol": 1e-7})
     return basis @ found.x, -found.fun

@@ -1,4 +1,4 @@
-"""Slow, obvious twins of mgvm.scores, and a small law whose numbers come from its Fourier series."""
+"""Slow, obvious twins of mgvm.scores, and a small distribution whose numbers come from its Fourier series."""
 
 import functools
 
@@ -9,7 +9,7 @@ from scipy.special import ive, logsumexp
 
 
 class VonMisesMixture:
-    """Σ w vM(mu, kappa), with the methods that the scores ask of a law; one law, batch_shape ()."""
+    """Σ w vM(mu, kappa), with the methods that the scores ask of a distribution; one distribution, batch_shape ()."""
 
     batch_shape = ()
 
@@ -59,17 +59,17 @@ class VonMisesMixture:
 
 
 class Stack:
-    """Several laws as a batch of shape (n,)."""
+    """Several distributions as a batch of shape (n,)."""
 
-    def __init__(self, laws):
-        self.laws, self.batch_shape = laws, (len(laws),)
+    def __init__(self, dists):
+        self.dists, self.batch_shape = dists, (len(dists),)
 
     def __getitem__(self, index):
-        return Stack(self.laws[index])
+        return Stack(self.dists[index])
 
     def _each(self, method, x):
         columns = np.broadcast_to(x, np.broadcast_shapes(np.shape(x), self.batch_shape))
-        return np.stack([getattr(law, method)(columns[..., i]) for i, law in enumerate(self.laws)], axis=-1)
+        return np.stack([getattr(dist, method)(columns[..., i]) for i, dist in enumerate(self.dists)], axis=-1)
 
     def logpdf(self, x):
         return self._each("logpdf", x)
@@ -78,13 +78,13 @@ class Stack:
         return self._each("cdf", x)
 
     def moment(self, k):
-        return np.array([law.moment(k) for law in self.laws])
+        return np.array([dist.moment(k) for dist in self.dists])
 
     def interval(self, mass):
-        return np.stack([law.interval(mass) for law in self.laws])
+        return np.stack([dist.interval(mass) for dist in self.dists])
 
     def _quadrature(self):
-        pairs = [law._quadrature() for law in self.laws]
+        pairs = [dist._quadrature() for dist in self.dists]
         return np.stack([nodes for nodes, _ in pairs]), np.stack([mass for _, mass in pairs])
 
 

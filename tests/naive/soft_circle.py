@@ -1,4 +1,4 @@
-"""Tilted laws of the soft circle in many digits: radial integrals node by node, then sums over the nodes."""
+"""Tilted distributions of the soft circle in many digits: radial integrals node by node, then sums over the nodes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,5 @@
-"""Slow, obvious twins of the laws on the torus: sums written out on a product grid (D <= 3), and transfer operators.
+"""Slow, obvious twins of the distributions on the torus: sums written out on a product grid (D <= 3), and transfer
+operators.
 
 Angles are the nodes -π + 2π j/n of a periodic trapezoid rule; an integral is the sum times (2π/n)^D.
 """

@@ -1,20 +1,20 @@
-"""The E-step of circular PCA by brute force: laws exp(hᵀv - ½vᵀGv) of one or two angles on a grid of the torus."""
+"""The E-step of circular PCA by brute force: distributions exp(hᵀv - ½vᵀGv) of one or two angles on a grid of the torus."""
 
 import numpy as np
 
-from mgvm.models._pca_laws import Found
+from mgvm.pca.e_step import Found
 
 
 class OnGrid:
     def __init__(self, count=48):
         self.count = count
 
-    def __call__(self, law, start):
-        size = law.linear.shape[1] // 2
+    def __call__(self, dist, start):
+        size = dist.linear.shape[1] // 2
         nodes = 2.0 * np.pi / self.count * np.arange(self.count) - np.pi
         angles = np.stack([mesh.ravel() for mesh in np.meshgrid(*[nodes] * size)], axis=1)
         v = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-        logs = law.linear @ v.T - 0.5 * np.einsum("qi,ij,qj->q", v, law.coupling, v)
+        logs = dist.linear @ v.T - 0.5 * np.einsum("qi,ij,qj->q", v, dist.coupling, v)
         top = logs.max(axis=1, keepdims=True)
         share = np.exp(logs - top)
         total = share.sum(axis=1, keepdims=True)

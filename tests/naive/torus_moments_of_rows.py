@@ -4,7 +4,7 @@ import numpy as np
 
 
 def grid_moments(h, G, count):
-    """log Z, E[v] and E[vvᵀ] of one law, with `count` nodes an angle."""
+    """log Z, E[v] and E[vvᵀ] of one distribution, with `count` nodes an angle."""
     size = h.size // 2
     nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
     angles = np.stack([mesh.ravel() for mesh in np.meshgrid(*[nodes] * size, indexing="ij")], axis=1)

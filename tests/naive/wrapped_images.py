@@ -1,4 +1,4 @@
-"""Wrapped normal laws by a cube of images, written out."""
+"""Wrapped normal distributions by a cube of images, written out."""
 
 from __future__ import annotations
 

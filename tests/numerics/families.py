@@ -1,6 +1,6 @@
 """Families of GvM parameters in which bugs hide, each over a range of total concentration K = Σ t²κ_t.
 
-They are the same to the last bit on every machine (see `portable`), so that all test the same laws.
+They are the same to the last bit on every machine (see `portable`), so that all test the same distributions.
 """
 
 from __future__ import annotations

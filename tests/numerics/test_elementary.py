@@ -11,8 +11,7 @@ import portable
 import pytest
 from numba import njit
 
-from mgvm._numerics.exponential import bounded_exp, exp_pair, positive_log
-from mgvm._numerics.trigonometry import LARGEST, sin_cos
+from mgvm._numerics.elementary import LARGEST, bounded_exp, exp_pair, positive_log, sin_cos
 
 
 @njit

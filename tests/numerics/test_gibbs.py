@@ -7,36 +7,36 @@ import pytest
 from naive import torus
 from scipy import sparse
 
-from mgvm.inference._law import Natural
-from mgvm.inference._sweeps import Dense, General, Sparse, angles, rotate, states
+from mgvm.inference._moves import Dense, General, Sparse, angles, rotate, states
+from mgvm.natural.parameters import Natural
 
 
-def random_law(dimension, seed, *, alike=False, order=1, edges=None):
+def random_distribution(dimension, seed, *, alike=False, order=1, edges=None):
     a, b, P, Q = torus.random_parameters(np.random.default_rng(seed), dimension, order, 1.0, edges)
     if alike:
         P, Q = P.real.astype(complex), np.zeros_like(Q)
     return Natural(a, b, P, Q)
 
 
-def as_sparse(law):
-    return law._replace(P=sparse.csr_array(law.P), Q=sparse.csr_array(law.Q))
+def as_sparse(dist):
+    return dist._replace(P=sparse.csr_array(dist.P), Q=sparse.csr_array(dist.Q))
 
 
-def mirrored(law, phi, scale=1.0):
+def mirrored(dist, phi, scale=1.0):
     """One sweep of mirrors, angle by angle, chain by chain."""
     phi = phi.copy()
     for chain in phi:
         for d in range(chain.size):
             z = np.exp(1j * chain)
-            field = law.a[d] + scale * (law.P[d] @ z + law.Q[d] @ z.conj())
+            field = dist.a[d] + scale * (dist.P[d] @ z + dist.Q[d] @ z.conj())
             chain[d] = 2 * np.angle(field) - chain[d]
     return phi
 
 
 KERNELS = {
-    "dense": lambda law, chains: Dense(law, chains),
-    "sparse": lambda law, chains: Sparse(as_sparse(law), chains),
-    "general": lambda law, chains: General(law, chains),
+    "dense": lambda dist, chains: Dense(dist, chains),
+    "sparse": lambda dist, chains: Sparse(as_sparse(dist), chains),
+    "general": lambda dist, chains: General(dist, chains),
 }
 
 
@@ -45,40 +45,40 @@ KERNELS = {
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_mirrors(dimension, chains, alike, kernel):
-    law = random_law(dimension, dimension, alike=alike)
+    dist = random_distribution(dimension, dimension, alike=alike)
     rng = np.random.default_rng(0)
     phi = rng.uniform(-np.pi, np.pi, (chains, dimension))
     for scale in (1.0, 0.3):
         x = states(phi)
-        KERNELS[kernel](law, chains).sweep(x, True, rng, scale)
-        np.testing.assert_allclose(np.exp(1j * angles(x)), np.exp(1j * mirrored(law, phi, scale)), atol=1e-11)
+        KERNELS[kernel](dist, chains).sweep(x, True, rng, scale)
+        np.testing.assert_allclose(np.exp(1j * angles(x)), np.exp(1j * mirrored(dist, phi, scale)), atol=1e-11)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
 def test_pull_is_the_coupling_times_the_state(kernel):
-    law = random_law(5, 3)
+    dist = random_distribution(5, 3)
     phi = np.random.default_rng(1).uniform(-np.pi, np.pi, (3, 5))
-    pull = KERNELS[kernel](law, 3).pull(states(phi))
+    pull = KERNELS[kernel](dist, 3).pull(states(phi))
     z = np.exp(1j * phi.T)
-    np.testing.assert_allclose(pull[0::2] + 1j * pull[1::2], law.P @ z + law.Q @ z.conj(), atol=1e-12)
+    np.testing.assert_allclose(pull[0::2] + 1j * pull[1::2], dist.P @ z + dist.Q @ z.conj(), atol=1e-12)
 
 
-def test_mirrors_keep_the_density_of_laws_without_second_harmonics():
-    law = random_law(6, 2)
+def test_mirrors_keep_the_density_of_distributions_without_second_harmonics():
+    dist = random_distribution(6, 2)
     phi = np.random.default_rng(2).uniform(-np.pi, np.pi, (4, 6))
     x = states(phi)
-    Dense(law, 4).sweep(x, True, np.random.default_rng(0))
+    Dense(dist, 4).sweep(x, True, np.random.default_rng(0))
     for before, after in zip(phi, angles(x), strict=True):
-        assert torus.log_density(after, *law) == pytest.approx(torus.log_density(before, *law), abs=1e-10)
+        assert torus.log_density(after, *dist) == pytest.approx(torus.log_density(before, *dist), abs=1e-10)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("block", [None, np.array([0, 2])])
 def test_a_turn_moves_the_block_as_one(order, block):
-    law = random_law(4, 4, order=order)
+    dist = random_distribution(4, 4, order=order)
     phi = np.random.default_rng(3).uniform(-np.pi, np.pi, (5, 4))
     x = states(phi)
-    rotate(Dense(law, 5), x, np.random.default_rng(0), block)
+    rotate(Dense(dist, 5), x, np.random.default_rng(0), block)
     step = np.exp(1j * (angles(x) - phi))
     moved = np.arange(4) if block is None else block
     np.testing.assert_allclose(step[:, moved], step[:, moved[:1]] * np.ones(len(moved)), atol=1e-12)
@@ -87,9 +87,11 @@ def test_a_turn_moves_the_block_as_one(order, block):
 
 
 def test_a_field_of_zero_moves_nothing():
-    law = Natural(np.zeros(2, complex), np.zeros((0, 2), complex), np.zeros((2, 2), complex), np.zeros((2, 2), complex))
+    dist = Natural(
+        np.zeros(2, complex), np.zeros((0, 2), complex), np.zeros((2, 2), complex), np.zeros((2, 2), complex)
+    )
     phi = np.array([[0.3, -2.0]])
-    for make in (lambda: Dense(law, 1), lambda: General(law, 1)):
+    for make in (lambda: Dense(dist, 1), lambda: General(dist, 1)):
         x = states(phi)
         make().sweep(x, True, np.random.default_rng(0))
         np.testing.assert_allclose(angles(x), phi, atol=1e-15)
@@ -98,10 +100,10 @@ def test_a_field_of_zero_moves_nothing():
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("order", [1, 2])
 def test_states_stay_on_the_circle(kernel, order):
-    law = random_law(9, 5, order=order)
+    dist = random_distribution(9, 5, order=order)
     rng = np.random.default_rng(4)
     x = states(rng.uniform(-np.pi, np.pi, (3, 9)))
-    engine = KERNELS[kernel](law, 3)
+    engine = KERNELS[kernel](dist, 3)
     for mirror in (False, True, True, False, True):
         engine.sweep(x, mirror, rng)
     np.testing.assert_allclose(x[0::2] ** 2 + x[1::2] ** 2, 1.0, atol=1e-13)

@@ -8,8 +8,7 @@ import pytest
 from naive.gvm import f, log_density_condition, mpmath_reference
 from numerics.families import FAMILIES, higher_order, order_two
 
-from mgvm._numerics.gvm import gvm_facts
-from mgvm._numerics.gvm_density import log_densities, suffix_sums
+from mgvm._numerics.gvm import gvm_facts, log_densities, suffix_sums
 
 NO_ROWS = np.empty(0, dtype=np.int64)
 
@@ -33,7 +32,7 @@ def test_it_is_the_plain_formula(order):
 
 
 @pytest.mark.parametrize("family", FAMILIES)
-def test_near_the_peak_of_narrow_laws_no_digits_are_lost(family):
+def test_near_the_peak_of_narrow_distributions_no_digits_are_lost(family):
     """At K = 1e7 the plain formula is off by 1e-9; this one by the rounding of the angle.
 
     Four roundings of each parameter, which near a peak cost √K times rounding, and K times it where they move the
@@ -54,7 +53,7 @@ def test_near_the_peak_of_narrow_laws_no_digits_are_lost(family):
             assert abs(value - float(exact)) < 4 * np.finfo(float).eps * moved
 
 
-def test_rows_pick_their_law():
+def test_rows_pick_their_distribution():
     rng = np.random.default_rng(0)
     eta = order_two("generic", -1, 4, 700, rng)
     x = rng.uniform(-3, 3, 700)

@@ -114,10 +114,10 @@ def test_order_one_and_zero_are_order_two_with_less():
     assert np.abs(none.moments).max() < 1e-15
 
 
-def test_a_batch_is_its_laws():
-    """Sorting into lanes must give every law its own result, whatever its neighbours.
+def test_a_batch_is_its_distributions():
+    """Sorting into lanes must give every distribution its own result, whatever its neighbours.
 
-    Not to the last bit: lanes and single laws fuse their products differently, which moves the weights of two
+    Not to the last bit: lanes and single distributions fuse their products differently, which moves the weights of two
     competing modes by K times rounding.
     """
     rng = np.random.default_rng(1)

@@ -1,4 +1,4 @@
-"""Exactness of the samplers: the hats bound the density everywhere, then the draws have the law's distribution."""
+"""Exactness of the samplers: the hats bound the density everywhere, then the draws have the distribution's distribution."""
 
 from __future__ import annotations
 
@@ -11,10 +11,9 @@ from portable import polar, power_of_ten
 from scipy import stats
 
 from mgvm._numerics.gvm import gvm_facts, gvm_sample
-from mgvm._numerics.gvm_cells import conjugate_row
-from mgvm._numerics.gvm_envelope import envelope, sample_each
-from mgvm._numerics.gvm_frame import highest_modes, quadrant_frame
-from mgvm._numerics.gvm_table import hat, sample_tables
+from mgvm._numerics.gvm_general import conjugate_row
+from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
+from mgvm._numerics.gvm_sampling import envelope, hat, sample_each, sample_tables
 
 RANGES = ((-3, 0), (0, 2), (2, 4), (4, 8))
 
@@ -26,8 +25,8 @@ def frame_and_hat(eta, i):
     work = np.empty((7, 1))
     work[0, 0], work[1, 0], work[2, 0] = frame[0], frame[1], 4 * frame[2]
     highest_modes(work, 1)
-    law = (work[3, 0], work[4, 0], work[5, 0])
-    return frame, law, envelope(law[0], 4 * frame[2], law[1], law[2])
+    dist = (work[3, 0], work[4, 0], work[5, 0])
+    return frame, dist, envelope(dist[0], 4 * frame[2], dist[1], dist[2])
 
 
 @njit
@@ -35,9 +34,9 @@ def table_hat(eta, i, fineness):
     return hat(conjugate_row(eta, i), fineness)
 
 
-def log_excess(law, k, folded, half, side):
-    """log(density / hat) along half a hat, on nodes dense near the mode and dense in the tails; law = (m, c, s)."""
-    m, c, s = law
+def log_excess(dist, k, folded, half, side):
+    """log(density / hat) along half a hat, on nodes dense near the mode and dense in the tails; distribution = (m, c, s)."""
+    m, c, s = dist
     beta, height, scale, end, _ = half
     grid = np.linspace(0, 1, 801)[:-1]
     w = side * scale * np.concatenate([np.tan(grid * end), np.tan(end * 0.999999) * grid, np.sinh(12 * grid)])
@@ -58,10 +57,10 @@ def test_the_envelope_bounds_the_density_and_wastes_little(family, low, high, ma
     eta = order_two(family, low, high, many, np.random.default_rng([FAMILIES.index(family), low + 10]))
     log_z = gvm_facts(eta).log_normalizer
     for i in range(len(eta)):
-        (p, q, second, *_), law, (folded, left, right) = frame_and_hat(eta, i)
+        (p, q, second, *_), dist, (folded, left, right) = frame_and_hat(eta, i)
         for side, half in ((-1, left), (1, right)):
-            assert log_excess(law, 4 * second, folded, half, side).max() < 1e-14, eta[i]
-        _, c, s = law
+            assert log_excess(dist, 4 * second, folded, half, side).max() < 1e-14, eta[i]
+        _, c, s = dist
         acceptance = np.exp(log_z[i] - (p * c + q * s + second * (c * c - s * s))) / (left[4] + right[4])
         assert 0.4 < acceptance < 1 + 1e-9, (eta[i], acceptance)
 

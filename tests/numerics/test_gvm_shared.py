@@ -1,4 +1,4 @@
-"""GvM laws that share their harmonics, against the kernels for laws of any kind."""
+"""GvM distributions that share their harmonics, against the kernels for distributions of any kind."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from portable import sin, spaced
 
-from mgvm._numerics.gvm import gvm_facts
-from mgvm._numerics.gvm_shared import less_one, shared_moments
+from mgvm._numerics.gvm import gvm_facts, less_one, shared_moments
 
 
 def test_less_one_keeps_small_angles():

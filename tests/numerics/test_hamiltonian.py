@@ -6,47 +6,46 @@ import numpy as np
 import pytest
 from naive import torus
 
-from mgvm.inference._law import Natural
-from mgvm.inference._sweeps import Dense, angles, states
-from mgvm.inference._trajectories import Trajectories, precision
+from mgvm.inference._moves import Dense, Trajectories, angles, precision, states
+from mgvm.natural.parameters import Natural
 
 
-def random_law(dimension, order, *, alike=False):
+def random_distribution(dimension, order, *, alike=False):
     a, b, P, Q = torus.random_parameters(np.random.default_rng(dimension), dimension, order, 1.0)
     if alike:
         P, Q = P.real.astype(complex), np.zeros_like(Q)
     return Natural(a, b, P, Q)
 
 
-LAWS = {
-    "one angle": random_law(1, 2),
-    "order 1": random_law(5, 1),
-    "order 2": random_law(9, 2),
-    "alike": random_law(7, 1, alike=True),
+DISTS = {
+    "one angle": random_distribution(1, 2),
+    "order 1": random_distribution(5, 1),
+    "order 2": random_distribution(9, 2),
+    "alike": random_distribution(7, 1, alike=True),
 }
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", DISTS)
 def test_precision_is_minus_the_hessian(name):
-    law, step = LAWS[name], 1e-4
-    phi = np.random.default_rng(1).uniform(-np.pi, np.pi, law.dimension)
-    unit = step * np.eye(law.dimension)
+    dist, step = DISTS[name], 1e-4
+    phi = np.random.default_rng(1).uniform(-np.pi, np.pi, dist.dimension)
+    unit = step * np.eye(dist.dimension)
 
     def value(shift):
-        return torus.log_density(phi + shift, *law)
+        return torus.log_density(phi + shift, *dist)
 
     expected = np.array([[value(u + v) - value(u - v) - value(v - u) + value(-u - v) for v in unit] for u in unit])
-    np.testing.assert_allclose(precision(law, states(phi[None])), -expected / (4 * step**2), atol=1e-5)
+    np.testing.assert_allclose(precision(dist, states(phi[None])), -expected / (4 * step**2), atol=1e-5)
 
 
-@pytest.mark.parametrize("name", LAWS)
+@pytest.mark.parametrize("name", DISTS)
 @pytest.mark.parametrize("chains", [1, 3, 8])
 def test_short_steps_hardly_change_the_energy(name, chains):
-    law, rng = LAWS[name], np.random.default_rng(2)
-    start = states(rng.uniform(-np.pi, np.pi, (chains, law.dimension)))
+    dist, rng = DISTS[name], np.random.default_rng(2)
+    start = states(rng.uniform(-np.pi, np.pi, (chains, dist.dimension)))
     lost = []
     for size in (0.02, 0.01):
-        paths = Trajectories(law, Dense(law, chains).parameters, chains)
+        paths = Trajectories(dist, Dense(dist, chains).parameters, chains)
         x = start.copy()
         paths.look(x)
         paths._size = size
@@ -58,20 +57,20 @@ def test_short_steps_hardly_change_the_energy(name, chains):
 
 
 def test_rejected_trajectories_leave_the_state_alone():
-    law = LAWS["order 2"]._replace(a=1e6 * LAWS["order 2"].a)
+    dist = DISTS["order 2"]._replace(a=1e6 * DISTS["order 2"].a)
     x = states(np.zeros((4, 9)))
     before = angles(x)
-    paths = Trajectories(law, Dense(law, 4).parameters, 4)
-    paths._metric = np.eye(9), np.eye(9)  # far too long steps for so narrow a law
+    paths = Trajectories(dist, Dense(dist, 4).parameters, 4)
+    paths._metric = np.eye(9), np.eye(9)  # far too long steps for so narrow a distribution
     paths._size = 1.0
     assert paths.run(x, np.random.default_rng(0)) < 1e-6
     np.testing.assert_array_equal(angles(x), before)
 
 
 def test_the_step_is_learnt():
-    law = LAWS["order 2"]
+    dist = DISTS["order 2"]
     x = states(np.random.default_rng(3).uniform(-np.pi, np.pi, (8, 9)))
-    paths = Trajectories(law, Dense(law, 8).parameters, 8)
+    paths = Trajectories(dist, Dense(dist, 8).parameters, 8)
     rng = np.random.default_rng(4)
     paths._size = 1e-3
     paths.look(x)

@@ -1,4 +1,4 @@
-"""Tilted laws of the soft circle against many digits."""
+"""Tilted distributions of the soft circle against many digits."""
 
 from __future__ import annotations
 
@@ -8,8 +8,7 @@ import pytest
 from naive import soft_circle as naive
 from portable import cos, sin, spaced
 
-from mgvm._numerics.compiler import entry
-from mgvm._numerics.mills import mills_ratio
+from mgvm._numerics.elementary import entry, mills_ratio
 from mgvm._numerics.soft_circle import direction_log_density, tilted_moments
 
 NODES = -np.pi + 2.0 * np.pi / 48 * np.arange(48)
@@ -48,7 +47,7 @@ CASES = {
 
 @pytest.mark.parametrize("spread", SPREADS)
 @pytest.mark.parametrize("case", CASES)
-def test_tilted_laws(case, spread):
+def test_tilted_distributions(case, spread):
     angle, radius, precisions, turn, observed, concentration = CASES[case]
     xi = _cavity(angle, radius, precisions, turn)
     values = concentration * cos(observed - NODES)

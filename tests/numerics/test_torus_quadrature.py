@@ -8,8 +8,8 @@ from naive.torus_moments_of_rows import grid_moments
 
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._numerics.torus_quadrature import quadrature
-from mgvm.models._pca_laws import Law, Quadrature, gauss_hermite
-from mgvm.models._pca_laws import offsets as offsets_of
+from mgvm.pca.e_step import Distribution, Quadrature, gauss_hermite
+from mgvm.pca.e_step import offsets as offsets_of
 
 OFFSETS = {size: offsets_of(size) for size in (1, 2, 3)}
 
@@ -38,8 +38,8 @@ def errors(h, G, found, nodes):
     return worst
 
 
-def laws(size, scale, count, rng):
-    """Laws as circular PCA has them: G = AᵀA, h = Aᵀy, y at random angles with unit noise."""
+def dists(size, scale, count, rng):
+    """Distributions as circular PCA has them: G = AᵀA, h = Aᵀy, y at random angles with unit noise."""
     loadings = scale * rng.normal(size=(2 * size + 2, 2 * size))
     angles = rng.uniform(-np.pi, np.pi, (count, size))
     v = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
@@ -59,7 +59,7 @@ def slope_and_curvature(h, G, angles):
 @pytest.mark.parametrize(("size", "scale", "grid"), [(1, 8, 400), (1, 32, 1400), (2, 16, 460)])
 def test_errors_fall_with_sharpness_and_nodes(size, scale, grid):
     """Three nodes an angle err by O(1/scale²) in the log normaliser and O(1/scale⁴) in the moments; more by less."""
-    h, G = laws(size, scale, 20, np.random.default_rng(size))
+    h, G = dists(size, scale, 20, np.random.default_rng(size))
     three, five, seven = (errors(h, G, solve(h, G, nodes, OFFSETS[size]), grid) for nodes in (3, 5, 7))
     powers = np.array([scale**-2.0, scale**-4.0, scale**-4.0])
     assert (three < 40.0 * powers).all()
@@ -69,12 +69,12 @@ def test_errors_fall_with_sharpness_and_nodes(size, scale, grid):
 
 @pytest.mark.jit_only
 def test_three_angles():
-    h, G = laws(3, 6.0, 3, np.random.default_rng(3))
+    h, G = dists(3, 6.0, 3, np.random.default_rng(3))
     assert (errors(h, G, solve(h, G, 5, OFFSETS[3]), 90) < 0.01).all()
 
 
-def test_one_angle_against_the_exact_law(many):
-    h, G = laws(1, 20.0, many, np.random.default_rng(0))
+def test_one_angle_against_the_exact_distribution(many):
+    h, G = dists(1, 20.0, many, np.random.default_rng(0))
     eta = np.stack([h[:, 0] + 1j * h[:, 1], np.full(many, -0.25 * (G[0, 0] - G[1, 1]) - 0.5j * G[0, 1])], axis=1)
     facts = gvm_facts(eta, 2)
     log_normalizer, _, mean, second = solve(h, G, 9, OFFSETS[1])
@@ -89,7 +89,7 @@ def test_engine_is_exact_for_one_angle_and_without_coupling(size, coupled):
     h, G = rng.normal(size=(3, 2 * size)) * [[0.0], [1.0], [4.0]], np.zeros((2 * size, 2 * size))
     if coupled:
         G = np.array([[30.0, 4.0], [4.0, 2.0]])
-    found = Quadrature()(Law(h, G), np.full((3, size), np.nan))
+    found = Quadrature()(Distribution(h, G), np.full((3, size), np.nan))
     second = np.empty((3, 2 * size, 2 * size))
     i, j = np.tril_indices(2 * size)
     second[:, i, j] = second[:, j, i] = found.second
@@ -98,8 +98,8 @@ def test_engine_is_exact_for_one_angle_and_without_coupling(size, coupled):
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("strength", [0.0, 0.3, 1.0, 3.0])
-def test_flat_laws_without_coupling(size, strength):
-    """Nodes spread over the turn: five an angle are within 5 % of a law that says little, nothing (h = 0) included."""
+def test_flat_distributions_without_coupling(size, strength):
+    """Nodes spread over the turn: five an angle are within 5 % of a distribution that says little, nothing (h = 0) included."""
     h = strength * np.random.default_rng(0).normal(size=(2, 2 * size))
     G = np.zeros((2 * size, 2 * size))
     assert (errors(h, G, solve(h, G, 5, OFFSETS[size]), 24) < [0.05 * size, 0.05, 0.05]).all()
@@ -107,7 +107,7 @@ def test_flat_laws_without_coupling(size, strength):
 
 @pytest.mark.parametrize("size", [1, 2, 3])
 def test_found_angles_are_modes(size, many):
-    h, G = laws(size, 3.0, min(many, 100), np.random.default_rng(size))
+    h, G = dists(size, 3.0, min(many, 100), np.random.default_rng(size))
     _, mode, mean, second = solve(h, G, offsets=OFFSETS[size])
     assert (abs(mode) <= np.pi).all()
     for linear, angles in zip(h, mode, strict=True):
@@ -165,7 +165,7 @@ def test_given_angles_count_where_they_are_better():
 
 
 def test_one_row_is_a_row_of_many():
-    h, G = laws(2, 4.0, 5, np.random.default_rng(0))
+    h, G = dists(2, 4.0, 5, np.random.default_rng(0))
     every = solve(h, G, offsets=OFFSETS[2])
     for n in range(5):
         one = solve(np.ascontiguousarray(h[n : n + 1]), G, offsets=OFFSETS[2])

@@ -9,17 +9,14 @@ from sklearn.gaussian_process.kernels import ConstantKernel, ExpSineSquared, Mat
 
 import mgvm
 from mgvm.inference import ConvergenceWarning
-from mgvm.models import (
-    PPCA,
-    CircularGPRegressor,
-    CircularPCA,
-    CircularStackingRegressor,
+from mgvm.mixture import TorusMixture
+from mgvm.pca import PPCA, CircularPCA, KinematicTree
+from mgvm.regression import CircularGPRegressor, CircularStackingRegressor
+from mgvm.regression.baselines import (
     GvMRegressor,
     KernelCircularRegressor,
-    KinematicTree,
     NeighborsCircularRegressor,
     ProjectedGPRegressor,
-    TorusMixture,
     WrappedGPRegressor,
 )
 
@@ -111,8 +108,8 @@ def fitted(make: Callable[[], Any]) -> Any:
         return make()
 
 
-def laws() -> dict[str, Any]:
-    """Circle laws, single and in batches, and torus laws."""
+def dists() -> dict[str, Any]:
+    """Circle distributions, single and in batches, and torus distributions."""
     grid = np.log(RNG.uniform(0.5, 1.5, (2, 3, 32)))
     grid[0, 0, 3] = -np.inf
     spread = np.array([[1.0, 0.4], [0.4, 0.8]])

@@ -12,30 +12,30 @@ from sklearn.base import BaseEstimator
 from sklearn.gaussian_process.kernels import PairwiseKernel
 
 import mgvm
-from mgvm.models import CircularStackingRegressor
-from mgvm.saving import ModelFileError, _container, load, notes_of, save
+from mgvm.regression import CircularStackingRegressor
+from mgvm.saving import ModelFileError, files, load, notes_of, save
 
 
 @pytest.fixture
 def path(tmp_path):
-    return save(mgvm.GvM([[2.0, 1.0j], [0.5, 0.1]]), tmp_path / "law.mgvm", notes={"unit": "hours"})
+    return save(mgvm.GvM([[2.0, 1.0j], [0.5, 0.1]]), tmp_path / "model.mgvm", notes={"unit": "hours"})
 
 
 def forged(path, change=lambda description: None, arrays=None):
     """A file with a seal that fits, whose description was changed."""
     with zipfile.ZipFile(path) as archive:
-        description = json.loads(archive.read(_container.DESCRIPTION))
+        description = json.loads(archive.read(files.DESCRIPTION))
         kept = [np.load(io.BytesIO(archive.read(name))) for name in archive.namelist()[1:]]
     change(description)
     with path.open("w+b") as file:
-        _container.write(file, description, kept if arrays is None else arrays)
+        files.write(file, description, kept if arrays is None else arrays)
     return path
 
 
 def sealed(path, data):
     """A file of any archive with a seal that fits."""
     buffer = io.BytesIO(data + b"0" * 64)
-    path.write_bytes(data + _container._digest(buffer).encode())
+    path.write_bytes(data + files._digest(buffer).encode())
     return path
 
 
@@ -142,7 +142,7 @@ def test_parts_of_another_version(path):
         load(path)
 
 
-@pytest.mark.parametrize("name", ["predict", "__class__", "get_params", "_laws", "verbose2"])
+@pytest.mark.parametrize("name", ["predict", "__class__", "get_params", "_distributions", "verbose2"])
 def test_attributes_that_no_fit_makes(tmp_path, name):
     path = save(gp().fit(LINE, ON_LINE), tmp_path / "model")
     forged(path, lambda description: description["nodes"][-1]["learnt"].update({name: 1}))
@@ -150,7 +150,7 @@ def test_attributes_that_no_fit_makes(tmp_path, name):
         load(path)
 
 
-def test_parameters_of_laws_are_checked_again(path):
+def test_parameters_of_distributions_are_checked_again(path):
     forged(path, arrays=[np.array([[np.nan + 1j]])])
     with pytest.raises(ModelFileError, match="eta must be finite"):
         load(path)
@@ -160,7 +160,7 @@ def test_a_compressed_member_is_refused_unread(path):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.comment = b"0" * 64
-        archive.writestr(zipfile.ZipInfo(_container.DESCRIPTION), json.dumps({"format": 1}))
+        archive.writestr(zipfile.ZipInfo(files.DESCRIPTION), json.dumps({"format": 1}))
         archive.writestr("arrays/0.npy", b"\0" * 10_000_000)
     assert len(buffer.getvalue()) < 20_000
     with pytest.raises(ModelFileError, match="compressed arrays/0.npy"):
@@ -174,7 +174,7 @@ def test_an_array_that_claims_more_than_there_is(path):
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.comment = b"0" * 64
         description = {"format": 1, "model": {"at": 0}, "nodes": [{"kind": "array", "member": 0}]}
-        archive.writestr(zipfile.ZipInfo(_container.DESCRIPTION), json.dumps(description))
+        archive.writestr(zipfile.ZipInfo(files.DESCRIPTION), json.dumps(description))
         archive.writestr("arrays/0.npy", header.getvalue() + bytes(80))
     with pytest.raises(ModelFileError, match=r"an array of shape \(1000000000000000,\) in 80 bytes"):
         load(sealed(path, buffer.getvalue()[:-64]))
@@ -211,7 +211,7 @@ def test_a_failing_save_leaves_nothing(path, monkeypatch):
     def stop(*_):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_container, "write", stop)
+    monkeypatch.setattr(files, "write", stop)
     with pytest.raises(KeyboardInterrupt):
         save(mgvm.VonMises(0.0, 1.0), path, force=True)
     assert path.read_bytes() == before
@@ -225,7 +225,7 @@ class Foreign(BaseEstimator):
 @pytest.mark.parametrize(
     ("model", "message"),
     [
-        (3.0, "a float cannot be saved; mgvm.save takes laws"),
+        (3.0, "a float cannot be saved; mgvm.save takes distributions"),
         (Foreign(), "a Foreign cannot be saved"),
         (gp(random_state=np.random.default_rng(0)), "random_state is a Generator.*integer seed"),
         (gp(kernel=PairwiseKernel(metric=np.dot)), "metric is a|metric is the function"),

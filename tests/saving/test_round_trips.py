@@ -2,16 +2,16 @@
 
 import numpy as np
 import pytest
-from saving.models import ARM, LINE, MIXTURES, ON_LINE, REDUCTIONS, REGRESSORS, TORUS, fitted, gp, laws
+from saving.models import ARM, LINE, MIXTURES, ON_LINE, REDUCTIONS, REGRESSORS, TORUS, dists, fitted, gp
 from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import mgvm
-from mgvm.circle.law import CircleLaw
-from mgvm.models import CircularPCA, KinematicTree
+from mgvm.circle.base import CircularDistribution
+from mgvm.pca import CircularPCA, KinematicTree
 from mgvm.saving import load, notes_of, save
 
-LAWS = laws()
+DISTS = dists()
 
 
 def assert_same_bits(before, after):
@@ -30,37 +30,37 @@ def through_a_file(model, folder):
     return loaded
 
 
-@pytest.mark.parametrize("name", [name for name, law in LAWS.items() if isinstance(law, CircleLaw)])
-def test_circle_laws(name, tmp_path):
-    law = LAWS[name]
-    loaded = through_a_file(law, tmp_path)
-    assert loaded.batch_shape == law.batch_shape
+@pytest.mark.parametrize("name", [name for name, dist in DISTS.items() if isinstance(dist, CircularDistribution)])
+def test_circle_distributions(name, tmp_path):
+    dist = DISTS[name]
+    loaded = through_a_file(dist, tmp_path)
+    assert loaded.batch_shape == dist.batch_shape
     for method in ("mean_direction", "resultant_length", "entropy"):
-        assert_same_bits(getattr(law, method)(), getattr(loaded, method)())
-    assert_same_bits(law.logpdf(0.7), loaded.logpdf(0.7))
-    assert_same_bits(law.sample(5, rng=0), loaded.sample(5, rng=0))
+        assert_same_bits(getattr(dist, method)(), getattr(loaded, method)())
+    assert_same_bits(dist.logpdf(0.7), loaded.logpdf(0.7))
+    assert_same_bits(dist.sample(5, rng=0), loaded.sample(5, rng=0))
     with pytest.raises(AttributeError, match="frozen"):
         loaded.mu = 0.0
 
 
 @pytest.mark.parametrize("name", ["mGvM", "wrapped normal on the torus"])
-def test_torus_laws(name, tmp_path):
-    law = LAWS[name]
-    loaded = through_a_file(law, tmp_path)
-    points = np.random.default_rng(1).uniform(-3, 3, (2, law.dimension))
-    assert_same_bits(law.logpdf(points), loaded.logpdf(points))
-    assert_same_bits(law.sample(5, rng=0), loaded.sample(5, rng=0))
+def test_torus_distributions(name, tmp_path):
+    dist = DISTS[name]
+    loaded = through_a_file(dist, tmp_path)
+    points = np.random.default_rng(1).uniform(-3, 3, (2, dist.dimension))
+    assert_same_bits(dist.logpdf(points), loaded.logpdf(points))
+    assert_same_bits(dist.sample(5, rng=0), loaded.sample(5, rng=0))
 
 
-def test_sparse_law_and_the_normaliser_it_has_found(tmp_path):
+def test_sparse_distribution_and_the_normaliser_it_has_found(tmp_path):
     ring = sparse.csr_array((np.full(4, 0.7), ([0, 1, 2, 0], [1, 2, 3, 3])), shape=(4, 4))
-    law = mgvm.MGvM(np.arange(4) + 1j, P=ring + ring.T)
-    found = law.log_normalizer()  # by annealing, of chance: only a kept one comes back
+    dist = mgvm.MGvM(np.arange(4) + 1j, P=ring + ring.T)
+    found = dist.log_normalizer()  # by annealing, of chance: only a kept one comes back
     assert found.standard_error > 0.0
-    loaded = through_a_file(law, tmp_path)
+    loaded = through_a_file(dist, tmp_path)
     assert sparse.issparse(loaded.P)
     assert (loaded.log_normalizer(), loaded.log_normalizer().standard_error) == (found, found.standard_error)
-    assert_same_bits(law.logpdf(np.zeros(4)), loaded.logpdf(np.zeros(4)))
+    assert_same_bits(dist.logpdf(np.zeros(4)), loaded.logpdf(np.zeros(4)))
 
 
 @pytest.mark.parametrize("name", REGRESSORS)
@@ -141,7 +141,7 @@ def test_matrices_that_no_prediction_needs_are_left_out(tmp_path):
 
 def test_notes(tmp_path):
     notes = {"unit": "degrees", "inputs": ["lon", "lat"], "scale": [1.5, 2], "gaps": None}
-    path = save(mgvm.VonMises(0.0, 1.0), tmp_path / "law", notes=notes)
+    path = save(mgvm.VonMises(0.0, 1.0), tmp_path / "dist", notes=notes)
     assert notes_of(path) == notes
     assert notes_of(save(mgvm.VonMises(0.0, 1.0), tmp_path / "bare")) == {}
     for bad in ({"a": np.nan}, {"a": {1, 2}}, {1: "a"}):

@@ -8,7 +8,7 @@ from scipy import sparse
 
 from mgvm import MGvM
 
-LAW = MGvM([1.0, 2.0, 3.0], P=np.ones((3, 3)) - np.eye(3))
+DIST = MGvM([1.0, 2.0, 3.0], P=np.ones((3, 3)) - np.eye(3))
 SQUARE = np.array([[0.0, 1.0], [1.0, 0.0]])
 
 TABLE = {
@@ -52,22 +52,22 @@ TABLE = {
         "alpha antisymmetric",
     ),
     "order 3 has no W": (lambda: MGvM([1.0], b=np.ones((2, 1))).to_precision(), "order 3 has no precision matrix"),
-    "x of another size": (lambda: LAW.log_density([0.0, 1.0]), r"x must have shape \(\.\.\., 3\).*got \(2,\)"),
-    "x a number": (lambda: LAW.logpdf(0.0), r"x must have shape \(\.\.\., 3\)"),
-    "x NaN": (lambda: LAW.logpdf([0.0, np.nan, 0.0]), "x must be finite radians"),
-    "given out of range": (lambda: LAW.conditional({3: 0.0}), "angle 3, but the law has 3 angles, 0 to 2"),
-    "given twice": (lambda: LAW.conditional({0: 0.0, -3: 1.0}), "same angle twice"),
-    "given all": (lambda: LAW.conditional({0: 0.0, 1: 0.0, 2: 0.0}), "all 3 angles, nothing is left"),
-    "given no mapping": (lambda: LAW.conditional([0.0]), "must map indices to angles.*got list"),
-    "given a name": (lambda: LAW.conditional({"phi": 0.0}), "index must be an integer"),
-    "given NaN": (lambda: LAW.conditional({0: np.nan}), r"given\[0\] must be finite"),
-    "given ragged": (lambda: LAW.conditional({0: [0.0, 1.0], 1: [0.0, 1.0, 2.0]}), "do not broadcast"),
-    "unknown method": (lambda: LAW.log_normalizer("magic"), "method must be one of 'auto', 'grid'"),
+    "x of another size": (lambda: DIST.log_density([0.0, 1.0]), r"x must have shape \(\.\.\., 3\).*got \(2,\)"),
+    "x a number": (lambda: DIST.logpdf(0.0), r"x must have shape \(\.\.\., 3\)"),
+    "x NaN": (lambda: DIST.logpdf([0.0, np.nan, 0.0]), "x must be finite radians"),
+    "given out of range": (lambda: DIST.conditional({3: 0.0}), "angle 3, but the distribution has 3 angles, 0 to 2"),
+    "given twice": (lambda: DIST.conditional({0: 0.0, -3: 1.0}), "same angle twice"),
+    "given all": (lambda: DIST.conditional({0: 0.0, 1: 0.0, 2: 0.0}), "all 3 angles, nothing is left"),
+    "given no mapping": (lambda: DIST.conditional([0.0]), "must map indices to angles.*got list"),
+    "given a name": (lambda: DIST.conditional({"phi": 0.0}), "index must be an integer"),
+    "given NaN": (lambda: DIST.conditional({0: np.nan}), r"given\[0\] must be finite"),
+    "given ragged": (lambda: DIST.conditional({0: [0.0, 1.0], 1: [0.0, 1.0, 2.0]}), "do not broadcast"),
+    "unknown method": (lambda: DIST.log_normalizer("magic"), "method must be one of 'auto', 'grid'"),
     "grid for many": (lambda: MGvM(np.ones(4)).log_normalizer("grid"), "4|D <= 3|three"),
-    "chain for a cycle": (lambda: LAW.log_normalizer("chain"), "cycle"),
+    "chain for a cycle": (lambda: DIST.log_normalizer("chain"), "cycle"),
     "theta of another size": (lambda: MGvM.from_natural_vector(np.zeros(5), 2), r"theta must have shape \(12,\)"),
-    "negative n": (lambda: LAW.sample(-1), "n must be >= 0"),
-    "batch where one is needed": (lambda: MGvM(np.ones((2, 3))).natural_vector(), "takes one law.*index it"),
+    "negative n": (lambda: DIST.sample(-1), "n must be >= 0"),
+    "batch where one is needed": (lambda: MGvM(np.ones((2, 3))).natural_vector(), "takes one distribution.*index it"),
 }
 
 
@@ -84,8 +84,8 @@ def test_asymmetry_of_rounding_is_forgiven():
     W = np.linalg.inv(root @ root.T)
     P = -W
     np.fill_diagonal(P, 0.0)
-    law = MGvM(np.zeros(30), P=P)
-    assert (law.P == law.P.conj().T).all()
+    dist = MGvM(np.zeros(30), P=P)
+    assert (dist.P == dist.P.conj().T).all()
 
 
 MORE = {

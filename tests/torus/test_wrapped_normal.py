@@ -15,9 +15,12 @@ from portable import spaced
 
 from mgvm import MGvM, MultivariateWrappedNormal, WrappedNormal
 from mgvm._validation import DegreesWarning
-from mgvm.circle import CircleLaw, _panels
+from mgvm.circle import CircularDistribution, base
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.torus import _expectation, _lattice, _lattice_density, _wrapped_normal_fit
+from mgvm.torus import lattice as _lattice
+from mgvm.torus import lattice as _lattice_density
+from mgvm.torus import wrapped_normal
+from mgvm.torus import wrapped_normal as _wrapped_normal_fit
 
 
 def equicorrelated(size, sigma, rho):
@@ -38,24 +41,24 @@ class TestDensity:
     @pytest.mark.parametrize("rho", [-0.45, 0.3, 0.9])
     @pytest.mark.parametrize("size", [2, 3])
     def test_cube_of_images(self, size, rho, sigma, reach):
-        law = MultivariateWrappedNormal(0.7 * np.arange(size), equicorrelated(size, sigma, rho))
+        dist = MultivariateWrappedNormal(0.7 * np.arange(size), equicorrelated(size, sigma, rho))
         x = points(size, 12)
-        assert_allclose(law.logpdf(x), naive.by_images(x, law.mean, law.cov, reach), rtol=2e-13, atol=2e-13)
+        assert_allclose(dist.logpdf(x), naive.by_images(x, dist.mean, dist.cov, reach), rtol=2e-13, atol=2e-13)
 
     @pytest.mark.parametrize("sigma", [1.6, 2.5, 4.0, 7.0])
     @pytest.mark.parametrize("size", [2, 3, 4])
     def test_cube_of_harmonics(self, size, sigma):
-        law = MultivariateWrappedNormal(0.7 * np.arange(size), equicorrelated(size, sigma, 0.3))
+        dist = MultivariateWrappedNormal(0.7 * np.arange(size), equicorrelated(size, sigma, 0.3))
         x = points(size)
-        assert_allclose(law.logpdf(x), naive.by_harmonics(x, law.mean, law.cov, 6), rtol=1e-13, atol=5e-13)
+        assert_allclose(dist.logpdf(x), naive.by_harmonics(x, dist.mean, dist.cov, 6), rtol=1e-13, atol=5e-13)
 
     @pytest.mark.parametrize("sigma", [0.3, 1.0, 2.5])
     @pytest.mark.parametrize("rho", [0.999, -0.999])
     def test_strong_correlation_against_forty_digits(self, rho, sigma):
-        law = MultivariateWrappedNormal([0.2, -1.0], equicorrelated(2, sigma, rho))
+        dist = MultivariateWrappedNormal([0.2, -1.0], equicorrelated(2, sigma, rho))
         for x in [[0.5, -0.7], [2.0, 1.0], [-3.0, 0.1]]:
-            exact = float(naive.mp_logpdf(x, law.mean, law.cov, int(3 + 1.6 * sigma)))
-            assert_allclose(law.logpdf(x), exact, rtol=1e-12, atol=1e-12)
+            exact = float(naive.mp_logpdf(x, dist.mean, dist.cov, int(3 + 1.6 * sigma)))
+            assert_allclose(dist.logpdf(x), exact, rtol=1e-12, atol=1e-12)
 
     def test_both_series_agree_where_both_hold(self):
         for size, sigma in [(2, 2.5), (3, 3.0), (4, 3.5), (5, 4.0)]:
@@ -68,37 +71,37 @@ class TestDensity:
         rng = np.random.default_rng(4)
         for scale in spaced(0.3, 4.0, 25):
             cov = random_covariance(rng, 2, scale)
-            law, x = MultivariateWrappedNormal([0.0, 0.0], cov), points(2, 10)
-            assert_allclose(law.logpdf(x), naive.by_images(x, law.mean, cov, 16), rtol=1e-12, atol=1e-12)
+            dist, x = MultivariateWrappedNormal([0.0, 0.0], cov), points(2, 10)
+            assert_allclose(dist.logpdf(x), naive.by_images(x, dist.mean, cov, 16), rtol=1e-12, atol=1e-12)
 
     def test_a_wide_and_a_narrow_direction(self):
         # A turn of one angle by 1 turns the other by 12: in the cube, images up to k = 100 matter.
         wide = np.array([[1.0, 12.0], [12.0, 144.2]])
-        law, x = MultivariateWrappedNormal([0.0, 1.0], wide), points(2, 5)
-        assert_allclose(law.logpdf(x), naive.by_images(x, law.mean, wide, 25), rtol=1e-11, atol=1e-11)
-        assert law.truncation.terms < 30
+        dist, x = MultivariateWrappedNormal([0.0, 1.0], wide), points(2, 5)
+        assert_allclose(dist.logpdf(x), naive.by_images(x, dist.mean, wide, 25), rtol=1e-11, atol=1e-11)
+        assert dist.truncation.terms < 30
 
     @pytest.mark.parametrize("sigma", [1e-12, 1e-6, 1e-3, 0.1])
     def test_tiny_spread_is_normal_even_far_out(self, sigma):
         cov = equicorrelated(3, sigma, 0.5)
-        law = MultivariateWrappedNormal(np.zeros(3), cov)
+        dist = MultivariateWrappedNormal(np.zeros(3), cov)
         x = sigma * np.array([[0.0, 0.0, 0.0], [1.0, -2.0, 0.5], [30.0, 0.0, 0.0], [17.0, 17.0, 18.0]])
         exact = -0.5 * np.einsum("ni,ij,nj->n", x, np.linalg.inv(cov), x)
         exact -= 0.5 * np.linalg.slogdet(2 * np.pi * cov)[1]
-        assert_allclose(law.logpdf(x), exact, rtol=1e-12)
-        assert np.isfinite(law.logpdf([3.0, -3.0, 3.1]))
+        assert_allclose(dist.logpdf(x), exact, rtol=1e-12)
+        assert np.isfinite(dist.logpdf([3.0, -3.0, 3.1]))
 
     def test_wide_spread_is_uniform(self):
         for size in (2, 3, 6):
-            law = MultivariateWrappedNormal(np.zeros(size), equicorrelated(size, 40.0, 0.3))
-            assert_allclose(law.logpdf(points(size)), -size * np.log(2 * np.pi), rtol=1e-14)
-            assert law.truncation.terms == 1
+            dist = MultivariateWrappedNormal(np.zeros(size), equicorrelated(size, 40.0, 0.3))
+            assert_allclose(dist.logpdf(points(size)), -size * np.log(2 * np.pi), rtol=1e-14)
+            assert dist.truncation.terms == 1
 
     @pytest.mark.parametrize("sigma", [1e-6, 0.3, 1.0, 1.5, 3.0, 9.0])
-    def test_one_angle_is_the_law_on_the_circle(self, sigma):
+    def test_one_angle_is_the_distribution_on_the_circle(self, sigma):
         x = np.linspace(-7, 7, 41)
-        law = MultivariateWrappedNormal([1.0], [[sigma**2]])
-        assert_allclose(law.logpdf(x[:, None]), WrappedNormal(1.0, sigma).logpdf(x), rtol=1e-14)
+        dist = MultivariateWrappedNormal([1.0], [[sigma**2]])
+        assert_allclose(dist.logpdf(x[:, None]), WrappedNormal(1.0, sigma).logpdf(x), rtol=1e-14)
         plan = _lattice_density.plan(np.array([[sigma**2]]))
         offsets = np.linspace(-3.1, 3.1, 21)[:, None]
         alone = WrappedNormal(0.0, sigma).logpdf(offsets[:, 0])
@@ -108,8 +111,8 @@ class TestDensity:
     @pytest.mark.parametrize(("size", "nodes"), [(2, 256), (3, 64)])
     @pytest.mark.parametrize("sigma", [0.3, 1.0, 2.0])
     def test_integrates_to_one(self, size, nodes, sigma):
-        law = MultivariateWrappedNormal(np.ones(size), equicorrelated(size, sigma, 0.6))
-        mean_density = law.pdf(naive.grid(size, nodes)).mean()
+        dist = MultivariateWrappedNormal(np.ones(size), equicorrelated(size, sigma, 0.6))
+        mean_density = dist.pdf(naive.grid(size, nodes)).mean()
         assert_allclose((2 * np.pi) ** size * mean_density, 1.0, rtol=1e-12)
 
     def test_independent_groups(self):
@@ -117,9 +120,9 @@ class TestDensity:
         cov[np.ix_([0, 3], [0, 3])] = equicorrelated(2, 1.0, 0.7)
         cov[np.ix_([2, 4], [2, 4])] = equicorrelated(2, 2.0, -0.5)
         cov[1, 1] = 0.3
-        law, x = MultivariateWrappedNormal(np.arange(5.0), cov), points(5)
-        parts = [law.marginal([0, 3]).logpdf(x[:, [0, 3]]), law.marginal([2, 4]).logpdf(x[:, [2, 4]])]
-        assert_allclose(law.logpdf(x), sum(parts) + law.marginal(1).logpdf(x[:, 1]), rtol=1e-14)
+        dist, x = MultivariateWrappedNormal(np.arange(5.0), cov), points(5)
+        parts = [dist.marginal([0, 3]).logpdf(x[:, [0, 3]]), dist.marginal([2, 4]).logpdf(x[:, [2, 4]])]
+        assert_allclose(dist.logpdf(x), sum(parts) + dist.marginal(1).logpdf(x[:, 1]), rtol=1e-14)
         many = MultivariateWrappedNormal(np.zeros(200), np.diag(np.linspace(0.01, 30.0, 200)))
         assert np.isfinite(many.logpdf(np.ones(200)))
 
@@ -133,22 +136,23 @@ class TestDensity:
     def test_periodic_rotating_and_even(self, seed, size, scale, turns):
         rng = np.random.default_rng(seed)
         cov = random_covariance(rng, size, scale) + 1e-2 * scale**2 * np.eye(size)
-        law = MultivariateWrappedNormal(rng.uniform(-3, 3, size), cov)
+        dist = MultivariateWrappedNormal(rng.uniform(-3, 3, size), cov)
         x, turn = rng.uniform(-3, 3, size), rng.uniform(-3, 3, size)
-        value = law.logpdf(x)
-        # Angles of a few turns are known to 1e-14, and the density of a narrow law is as steep as its precision.
+        value = dist.logpdf(x)
+        # Angles of a few turns are known to 1e-14, and the density of a narrow distribution is as steep as its
+        # precision.
         tolerance = {"rtol": 1e-11, "atol": 1e-13 * (1 + 10 / np.linalg.eigvalsh(cov)[0])}
-        assert_allclose(law.logpdf(x + 2 * np.pi * turns * np.eye(size)[0]), value, **tolerance)
-        assert_allclose(MultivariateWrappedNormal(law.mean + turn, cov).logpdf(x + turn), value, **tolerance)
-        assert_allclose(law.logpdf(2 * law.mean - x), value, **tolerance)
+        assert_allclose(dist.logpdf(x + 2 * np.pi * turns * np.eye(size)[0]), value, **tolerance)
+        assert_allclose(MultivariateWrappedNormal(dist.mean + turn, cov).logpdf(x + turn), value, **tolerance)
+        assert_allclose(dist.logpdf(2 * dist.mean - x), value, **tolerance)
 
     def test_shapes(self):
-        law = MultivariateWrappedNormal([0.0, 1.0], equicorrelated(2, 1.0, 0.5))
+        dist = MultivariateWrappedNormal([0.0, 1.0], equicorrelated(2, 1.0, 0.5))
         x = points(2, 6)
-        assert law.logpdf(x[0]).shape == ()
-        assert law.logpdf(x.reshape(2, 3, 2)).shape == (2, 3)
-        assert law.logpdf(x[:0]).shape == (0,)
-        assert_allclose(law.pdf(x), np.exp(law.logpdf(x)))
+        assert dist.logpdf(x[0]).shape == ()
+        assert dist.logpdf(x.reshape(2, 3, 2)).shape == (2, 3)
+        assert dist.logpdf(x[:0]).shape == (0,)
+        assert_allclose(dist.pdf(x), np.exp(dist.logpdf(x)))
 
 
 class TestTruncation:
@@ -195,51 +199,51 @@ class TestTruncation:
         assert _lattice.ball(basis, 9.0, len(inside) - 1) is None
 
     def test_stated(self):
-        law = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.5))
-        assert law.truncation.relative_error_bound <= 1e-13
+        dist = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.5))
+        assert dist.truncation.relative_error_bound <= 1e-13
         wider = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 2.0, 0.5))
-        assert 1 <= law.truncation.terms < wider.truncation.terms < 1000
+        assert 1 <= dist.truncation.terms < wider.truncation.terms < 1000
 
     @pytest.mark.jit_only
     def test_infeasible_says_why(self):
-        law = MultivariateWrappedNormal(np.zeros(20), equicorrelated(20, 2.0, 0.5))
+        dist = MultivariateWrappedNormal(np.zeros(20), equicorrelated(20, 2.0, 0.5))
         with pytest.raises(ValueError, match=r"2,000,000 terms.*20 dependent angles.*up to 2 .*use sample"):
-            law.logpdf(np.zeros(20))
-        assert law.sample(3, rng=0).shape == (3, 20)
-        assert_allclose(np.abs(law.moment(np.eye(20))), np.exp(-2.0))
+            dist.logpdf(np.zeros(20))
+        assert dist.sample(3, rng=0).shape == (3, 20)
+        assert_allclose(np.abs(dist.moment(np.eye(20))), np.exp(-2.0))
         with pytest.raises(ValueError, match=r"would take some 4,000 s; evaluate fewer points at once \(up to 100\)"):
             _lattice_density.check_work(2_000_000, 20_000, 8)
 
     def test_points_are_summed_some_at_a_time(self, monkeypatch):
-        law, x = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.5)), points(3)
-        whole, calls, original = law.logpdf(x), [], _lattice_density.lattice_log_sums
+        dist, x = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.5)), points(3)
+        whole, calls, original = dist.logpdf(x), [], _lattice_density.lattice_log_sums
 
         def counted(rows, *rest):
             calls.append(len(rows))
             return original(rows, *rest)
 
         monkeypatch.setattr(_lattice_density, "lattice_log_sums", counted)
-        monkeypatch.setattr(_lattice_density, "_AT_ONCE", 7 * law.truncation.terms)
-        assert_array_equal(law.logpdf(x), whole)
+        monkeypatch.setattr(_lattice_density, "_AT_ONCE", 7 * dist.truncation.terms)
+        assert_array_equal(dist.logpdf(x), whole)
         assert calls == [7, 7, 7, 7, 7, 5]
 
 
 class TestValue:
     def test_equal_by_parameters(self):
-        law = MultivariateWrappedNormal([0.3, -2.0], [[1.0, 0.5], [0.5, 2.0]])
-        assert law == MultivariateWrappedNormal([0.3 + 2 * np.pi, -2.0], law.cov * (1.0 + 1e-14))
-        assert law != MultivariateWrappedNormal([0.3 + 1e-9, -2.0], law.cov)
-        assert law != MultivariateWrappedNormal(law.mean, law.cov * (1.0 + 1e-9))
-        assert law != MultivariateWrappedNormal([0.3], [[1.0]])
-        assert law != 3
+        dist = MultivariateWrappedNormal([0.3, -2.0], [[1.0, 0.5], [0.5, 2.0]])
+        assert dist == MultivariateWrappedNormal([0.3 + 2 * np.pi, -2.0], dist.cov * (1.0 + 1e-14))
+        assert dist != MultivariateWrappedNormal([0.3 + 1e-9, -2.0], dist.cov)
+        assert dist != MultivariateWrappedNormal(dist.mean, dist.cov * (1.0 + 1e-9))
+        assert dist != MultivariateWrappedNormal([0.3], [[1.0]])
+        assert dist != 3
         with pytest.raises(TypeError, match="unhashable"):
-            hash(law)
+            hash(dist)
 
     def test_copies_are_frozen(self):
-        law = MultivariateWrappedNormal([0.3, -2.0], [[1.0, 0.5], [0.5, 2.0]])
-        expected = law.logpdf([0.0, 1.0])
-        for twin in (copy.deepcopy(law), pickle.loads(pickle.dumps(law))):
-            assert twin == law
+        dist = MultivariateWrappedNormal([0.3, -2.0], [[1.0, 0.5], [0.5, 2.0]])
+        expected = dist.logpdf([0.0, 1.0])
+        for twin in (copy.deepcopy(dist), pickle.loads(pickle.dumps(dist))):
+            assert twin == dist
             assert twin.logpdf([0.0, 1.0]) == expected
             for array in (twin.mean, twin.cov):
                 with pytest.raises(ValueError, match="read-only"):
@@ -249,27 +253,27 @@ class TestValue:
 class TestMoments:
     @pytest.mark.parametrize("sigma", [0.3, 1.0])
     def test_samples(self, sigma):
-        law = MultivariateWrappedNormal([3.0, -1.0, 0.5], equicorrelated(3, sigma, 0.6))
-        x = law.sample(200_000, rng=2)
+        dist = MultivariateWrappedNormal([3.0, -1.0, 0.5], equicorrelated(3, sigma, 0.6))
+        x = dist.sample(200_000, rng=2)
         assert x.min() >= -np.pi
         assert x.max() < np.pi
         for k in ([1, 0, 0], [1, -1, 0], [1, 1, 0], [2, -1, 1]):
-            assert abs(np.exp(1j * x @ k).mean() - law.moment(k)) < 5 / np.sqrt(len(x))
-        assert_allclose(law.mean_direction(), law.mean)
-        assert_allclose(law.resultant_length(), np.abs(law.moment(np.eye(3))))
+            assert abs(np.exp(1j * x @ k).mean() - dist.moment(k)) < 5 / np.sqrt(len(x))
+        assert_allclose(dist.mean_direction(), dist.mean)
+        assert_allclose(dist.resultant_length(), np.abs(dist.moment(np.eye(3))))
 
     def test_grid(self):
-        law = MultivariateWrappedNormal([0.3, -2.0], [[1.0, -0.9], [-0.9, 2.0]])
+        dist = MultivariateWrappedNormal([0.3, -2.0], [[1.0, -0.9], [-0.9, 2.0]])
         x = naive.grid(2, 128)
         for k in ([1, 0], [1, 1], [3, 2]):
-            exact = (law.pdf(x) * np.exp(1j * x @ k)).mean() * (2 * np.pi) ** 2
-            assert_allclose(law.moment(k), exact, rtol=0, atol=1e-13)
+            exact = (dist.pdf(x) * np.exp(1j * x @ k)).mean() * (2 * np.pi) ** 2
+            assert_allclose(dist.moment(k), exact, rtol=0, atol=1e-13)
 
     def test_sample_shapes_and_seeds(self):
-        law = MultivariateWrappedNormal([0.3, -2.0], [[1.0, -0.9], [-0.9, 2.0]])
-        assert law.sample(rng=0).shape == (2,)
-        assert law.sample((4, 3), rng=0).shape == (4, 3, 2)
-        assert_array_equal(law.sample(5, rng=7), law.sample(5, rng=np.random.default_rng(7)))
+        dist = MultivariateWrappedNormal([0.3, -2.0], [[1.0, -0.9], [-0.9, 2.0]])
+        assert dist.sample(rng=0).shape == (2,)
+        assert dist.sample((4, 3), rng=0).shape == (4, 3, 2)
+        assert_array_equal(dist.sample(5, rng=7), dist.sample(5, rng=np.random.default_rng(7)))
 
     def test_no_direction(self):
         assert np.isnan(MultivariateWrappedNormal([0.0, 1.0], np.diag([1.0, 100.0])).mean_direction()).tolist() == [
@@ -281,21 +285,21 @@ class TestMoments:
 class TestMarginal:
     @pytest.mark.jit_only
     def test_integrates_out(self):
-        law = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, 0.9, 0.5))
-        joint = law.pdf(naive.grid(3, 64)).reshape(64, 64, 64)
-        pair = law.marginal([2, 0])
+        dist = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, 0.9, 0.5))
+        joint = dist.pdf(naive.grid(3, 64)).reshape(64, 64, 64)
+        pair = dist.marginal([2, 0])
         assert isinstance(pair, MultivariateWrappedNormal)
         exact = joint.mean(axis=1).T * 2 * np.pi
         assert_allclose(pair.pdf(naive.grid(2, 64)).reshape(64, 64), exact, rtol=1e-11)
-        one = law.marginal(1)
+        one = dist.marginal(1)
         assert isinstance(one, WrappedNormal)
         exact = joint.mean(axis=(0, 2)) * (2 * np.pi) ** 2
         assert_allclose(one.pdf(naive.grid(1, 64)[:, 0]), exact, rtol=1e-11)
 
     def test_indices_from_the_end(self):
-        law = MultivariateWrappedNormal([0.3, -2.0, 1.0], np.diag([1.0, 2.0, 3.0]))
-        assert_allclose([law.marginal(-1).mu, law.marginal(-1).sigma], [1.0, np.sqrt(3.0)])
-        assert law.marginal([-1, 0]) == law.marginal([2, 0])
+        dist = MultivariateWrappedNormal([0.3, -2.0, 1.0], np.diag([1.0, 2.0, 3.0]))
+        assert_allclose([dist.marginal(-1).mu, dist.marginal(-1).sigma], [1.0, np.sqrt(3.0)])
+        assert dist.marginal([-1, 0]) == dist.marginal([2, 0])
 
     @pytest.mark.parametrize(("bad", "name"), [(1.5, "float 1.5"), (None, "NoneType None"), ([1.5], "float 1.5")])
     def test_what_is_no_index(self, bad, name):
@@ -312,30 +316,33 @@ class TestConditional:
     @pytest.mark.parametrize("sigma", [0.05, 0.4, 1.0, 2.0, 5.0])
     @pytest.mark.parametrize("rho", [-0.4, 0.0, 0.9])
     def test_one_angle_left_is_a_slice(self, sigma, rho):
-        law = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, sigma, rho))
-        first, last = law.mean[0] + sigma * np.array([0.0, 1.0, -0.6]), law.mean[2] + sigma * np.array([0.5, 0.0, 1.0])
-        conditional = law.conditional({2: last, 0: first})
-        assert isinstance(conditional, CircleLaw)
+        dist = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, sigma, rho))
+        first, last = (
+            dist.mean[0] + sigma * np.array([0.0, 1.0, -0.6]),
+            dist.mean[2] + sigma * np.array([0.5, 0.0, 1.0]),
+        )
+        conditional = dist.conditional({2: last, 0: first})
+        assert isinstance(conditional, CircularDistribution)
         assert conditional.batch_shape == (3,)
-        x = law.mean[1] + sigma * np.linspace(-3, 3, 25)[:, None] * np.ones(3)
-        joint = law.logpdf(np.stack(np.broadcast_arrays(first, x, last), axis=-1))
-        exact = joint - law.marginal([0, 2]).logpdf(np.stack([first, last], axis=-1))
+        x = dist.mean[1] + sigma * np.linspace(-3, 3, 25)[:, None] * np.ones(3)
+        joint = dist.logpdf(np.stack(np.broadcast_arrays(first, x, last), axis=-1))
+        exact = joint - dist.marginal([0, 2]).logpdf(np.stack([first, last], axis=-1))
         assert_allclose(conditional.logpdf(x), exact, rtol=1e-11, atol=1e-11)
 
     def test_a_narrow_and_a_wide_angle_given(self):
         spread = np.array([1e-6, 1.0, 2.0])
-        law = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.4) * np.outer(spread, spread))
-        conditional = law.conditional({0: 2e-6, 1: 1.5})
+        dist = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.4) * np.outer(spread, spread))
+        conditional = dist.conditional({0: 2e-6, 1: 1.5})
         x = np.linspace(-3, 3, 9)
-        joint = law.logpdf(np.stack([np.full(9, 2e-6), np.full(9, 1.5), x], axis=-1))
-        assert_allclose(conditional.logpdf(x), joint - law.marginal([0, 1]).logpdf([2e-6, 1.5]), rtol=1e-10)
+        joint = dist.logpdf(np.stack([np.full(9, 2e-6), np.full(9, 1.5), x], axis=-1))
+        assert_allclose(conditional.logpdf(x), joint - dist.marginal([0, 1]).logpdf([2e-6, 1.5]), rtol=1e-10)
         assert conditional.log_weights.size < 20
 
     @pytest.mark.parametrize("sigma", [0.01, 0.4, 1.5])
-    def test_is_a_law_on_the_circle(self, sigma):
-        law = MultivariateWrappedNormal([0.3, -2.0], equicorrelated(2, sigma, 0.8))
-        conditional = law.conditional({0: 3.0})
-        nodes, weights = _panels.flat_nodes_and_weights(conditional._panels())
+    def test_is_a_distribution_on_the_circle(self, sigma):
+        dist = MultivariateWrappedNormal([0.3, -2.0], equicorrelated(2, sigma, 0.8))
+        conditional = dist.conditional({0: 3.0})
+        nodes, weights = base.flat_nodes_and_weights(conditional._panels())
         assert_allclose((weights * conditional.pdf(nodes)).sum(), 1.0, rtol=1e-12)
         assert_allclose(conditional.cdf(np.pi), 1.0, rtol=1e-12)
         x, h = conditional.icdf(np.array([0.1, 0.4, 0.8])), 1e-6 * sigma
@@ -346,14 +353,14 @@ class TestConditional:
 
     def test_two_modes_from_two_images(self):
         # Half a turn away both images of the given angle count alike, and each draws the other angle its own way.
-        law = MultivariateWrappedNormal([0.0, 0.0], equicorrelated(2, 0.8, 0.5))
-        assert law.conditional({0: np.pi}).modes().location.shape == (2,)
+        dist = MultivariateWrappedNormal([0.0, 0.0], equicorrelated(2, 0.8, 0.5))
+        assert dist.conditional({0: np.pi}).modes().location.shape == (2,)
 
     def test_several_angles_left(self):
-        law = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, 1.2, 0.7))
-        conditional, x = law.conditional({1: 1.0}), points(2)
-        joint = law.logpdf(np.stack([x[:, 0], np.ones(40), x[:, 1]], axis=-1))
-        assert_allclose(conditional.logpdf(x), joint - law.marginal(1).logpdf(1.0), rtol=1e-11, atol=1e-11)
+        dist = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, 1.2, 0.7))
+        conditional, x = dist.conditional({1: 1.0}), points(2)
+        joint = dist.logpdf(np.stack([x[:, 0], np.ones(40), x[:, 1]], axis=-1))
+        assert_allclose(conditional.logpdf(x), joint - dist.marginal(1).logpdf(1.0), rtol=1e-11, atol=1e-11)
         draws = conditional.sample(100_000, rng=3)
         nodes = naive.grid(2, 64)
         for k in ([1, 0], [0, 1], [1, -1]):
@@ -365,15 +372,15 @@ class TestConditional:
             conditional.means = 0
 
     def test_indices_from_the_end(self):
-        law, x = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, 1.2, 0.7)), points(2)
-        assert_array_equal(law.conditional({-1: 1.0}).logpdf(x), law.conditional({2: 1.0}).logpdf(x))
-        one, other = law.conditional({-1: [1.0, 2.0], 0: 0.5}), law.conditional({0: 0.5, 2: [1.0, 2.0]})
+        dist, x = MultivariateWrappedNormal([0.3, -2.0, 1.0], equicorrelated(3, 1.2, 0.7)), points(2)
+        assert_array_equal(dist.conditional({-1: 1.0}).logpdf(x), dist.conditional({2: 1.0}).logpdf(x))
+        one, other = dist.conditional({-1: [1.0, 2.0], 0: 0.5}), dist.conditional({0: 0.5, 2: [1.0, 2.0]})
         assert_allclose(one.logpdf(0.3), other.logpdf(0.3), rtol=1e-13)
 
     @pytest.mark.parametrize(
         ("bad", "error", "match"),
         [
-            ({3: 0.0}, ValueError, r"given names angle 3, but the law has 3 angles, 0 to 2"),
+            ({3: 0.0}, ValueError, r"given names angle 3, but the distribution has 3 angles, 0 to 2"),
             ({-4: 0.0}, ValueError, r"given names angle -4"),
             ({0: 0.0, -3: 0.0}, ValueError, "the same angle twice"),
             ({}, ValueError, "at least one"),
@@ -397,10 +404,10 @@ class TestExpectations:
         [(2, 0.45, 0.5, 300), (2, 1.0, 0.9, 400), (2, 3.0, 0.2, 64), (3, 1.1, 0.4, 72)],
     )
     def test_entropy_against_a_grid(self, size, sigma, rho, nodes):
-        law = MultivariateWrappedNormal(np.ones(size), equicorrelated(size, sigma, rho))
-        log_density = law.logpdf(naive.grid(size, nodes))
+        dist = MultivariateWrappedNormal(np.ones(size), equicorrelated(size, sigma, rho))
+        log_density = dist.logpdf(naive.grid(size, nodes))
         exact = -(np.exp(log_density) * log_density).mean() * (2 * np.pi) ** size
-        assert_allclose(law.entropy(), exact, rtol=1e-9)
+        assert_allclose(dist.entropy(), exact, rtol=1e-9)
 
     def test_entropy_of_narrow_and_of_independent(self):
         cov = equicorrelated(4, 1e-3, 0.5)
@@ -411,47 +418,47 @@ class TestExpectations:
 
     def test_entropy_by_samples(self):
         # The mean of 20,000 log densities has a standard error of 0.01: σ = 1.5 is wrapped by much more, 0.8 by less.
-        law = MultivariateWrappedNormal(np.zeros(4), equicorrelated(4, 1.5, 0.3))
-        unwrapped = scipy.stats.multivariate_normal(np.zeros(4), law.cov).entropy()
-        assert law.entropy(draws=20_000, rng=0) < unwrapped - 0.05
-        law = MultivariateWrappedNormal(np.zeros(4), equicorrelated(4, 0.8, 0.3))
-        assert abs(law.entropy(draws=50_000, rng=0) - law.entropy(draws=50_000, rng=1)) < 0.05
+        dist = MultivariateWrappedNormal(np.zeros(4), equicorrelated(4, 1.5, 0.3))
+        unwrapped = scipy.stats.multivariate_normal(np.zeros(4), dist.cov).entropy()
+        assert dist.entropy(draws=20_000, rng=0) < unwrapped - 0.05
+        dist = MultivariateWrappedNormal(np.zeros(4), equicorrelated(4, 0.8, 0.3))
+        assert abs(dist.entropy(draws=50_000, rng=0) - dist.entropy(draws=50_000, rng=1)) < 0.05
 
-    def test_kl_of_narrow_laws_is_the_normal_one(self):
+    def test_kl_of_narrow_distributions_is_the_normal_one(self):
         one, two = equicorrelated(2, 1e-3, 0.5), equicorrelated(2, 1.2e-3, -0.2)
-        law, other = MultivariateWrappedNormal([0.0, 1.0], one), MultivariateWrappedNormal([1e-3, 1.0], two)
+        dist, other = MultivariateWrappedNormal([0.0, 1.0], one), MultivariateWrappedNormal([1e-3, 1.0], two)
         shift, precision = np.array([1e-3, 0.0]), np.linalg.inv(two)
         exact = 0.5 * (np.trace(precision @ one) - 2 + shift @ precision @ shift)
         exact += 0.5 * (np.linalg.slogdet(two)[1] - np.linalg.slogdet(one)[1])
-        assert_allclose(law.kl_divergence(other), exact, rtol=1e-9)
+        assert_allclose(dist.kl_divergence(other), exact, rtol=1e-9)
 
     def test_kl_against_a_grid(self):
-        law = MultivariateWrappedNormal([0.0, 1.0], equicorrelated(2, 1.0, 0.7))
+        dist = MultivariateWrappedNormal([0.0, 1.0], equicorrelated(2, 1.0, 0.7))
         other = MultivariateWrappedNormal([0.5, 1.0], equicorrelated(2, 1.4, -0.3))
         x = naive.grid(2, 256)
-        exact = (law.pdf(x) * (law.logpdf(x) - other.logpdf(x))).mean() * (2 * np.pi) ** 2
-        assert_allclose(law.kl_divergence(other), exact, rtol=1e-10)
-        assert abs(law.kl_divergence(law)) < 1e-12
+        exact = (dist.pdf(x) * (dist.logpdf(x) - other.logpdf(x))).mean() * (2 * np.pi) ** 2
+        assert_allclose(dist.kl_divergence(other), exact, rtol=1e-10)
+        assert abs(dist.kl_divergence(dist)) < 1e-12
 
     def test_kl_to_another_family(self):
-        law, uniform = MultivariateWrappedNormal([0.0, 1.0], equicorrelated(2, 1.0, 0.7)), MGvM([0.0, 0.0])
-        assert_allclose(law.kl_divergence(uniform), 2 * np.log(2 * np.pi) - law.entropy(), rtol=1e-10)
+        dist, uniform = MultivariateWrappedNormal([0.0, 1.0], equicorrelated(2, 1.0, 0.7)), MGvM([0.0, 0.0])
+        assert_allclose(dist.kl_divergence(uniform), 2 * np.log(2 * np.pi) - dist.entropy(), rtol=1e-10)
 
     def test_unresolved_integral_warns(self, monkeypatch):
-        monkeypatch.setattr(_expectation, "_MOST_NODES", 1 << 15)
-        law = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.9999))
+        monkeypatch.setattr(wrapped_normal, "_MOST_NODES", 1 << 15)
+        dist = MultivariateWrappedNormal(np.zeros(3), equicorrelated(3, 1.0, 0.9999))
         with pytest.warns(ConvergenceWarning, match="3 angles still changes"):
-            law.entropy()
+            dist.entropy()
 
     def test_bad_other(self):
-        law = MultivariateWrappedNormal([0.0, 1.0], np.eye(2))
+        dist = MultivariateWrappedNormal([0.0, 1.0], np.eye(2))
         with pytest.raises(TypeError, match="method logpdf"):
-            law.kl_divergence(3.0)
+            dist.kl_divergence(3.0)
         for other in (MultivariateWrappedNormal(np.zeros(3), np.eye(3)), MGvM(np.zeros(3))):
-            with pytest.raises(ValueError, match="law of 3 angles, this one of 2"):
-                law.kl_divergence(other)
+            with pytest.raises(ValueError, match="distribution of 3 angles, this one of 2"):
+                dist.kl_divergence(other)
         with pytest.raises(TypeError, match=r"one angle on the circle, this one of 2; use marginal"):
-            law.kl_divergence(WrappedNormal([0.0, 1.0], 1.0))
+            dist.kl_divergence(WrappedNormal([0.0, 1.0], 1.0))
 
 
 class TestFit:
@@ -459,10 +466,10 @@ class TestFit:
     @pytest.mark.parametrize("rho", [-0.4, 0.99])
     @pytest.mark.parametrize("size", [1, 2, 3])
     def test_beats_the_truth(self, size, rho, sigma):
-        law = MultivariateWrappedNormal(np.linspace(-3, 3, size), equicorrelated(size, sigma, rho))
-        x = law.sample(1000, rng=1)
+        dist = MultivariateWrappedNormal(np.linspace(-3, 3, size), equicorrelated(size, sigma, rho))
+        x = dist.sample(1000, rng=1)
         fitted = MultivariateWrappedNormal.fit(x)
-        gain = (fitted.logpdf(x) - law.logpdf(x)).sum()
+        gain = (fitted.logpdf(x) - dist.logpdf(x)).sum()
         # Twice the gain is chi-squared with the number of parameters as its degrees of freedom.
         assert 0 <= 2 * gain < scipy.stats.chi2.ppf(0.9999, size + size * (size + 1) // 2)
 
@@ -470,8 +477,8 @@ class TestFit:
         rng = np.random.default_rng(2)
         x, share, cov = rng.uniform(-3, 3, (30, 2)), rng.dirichlet(np.ones(30)), np.array([[1.5, 0.7], [0.7, 2.0]])
         found = _wrapped_normal_fit.evaluate(x, share, cov)
-        law = MultivariateWrappedNormal([0.0, 0.0], cov)
-        assert_allclose(found.log_likelihood, share @ law.logpdf(x), rtol=1e-12)
+        dist = MultivariateWrappedNormal([0.0, 0.0], cov)
+        assert_allclose(found.log_likelihood, share @ dist.logpdf(x), rtol=1e-12)
         precision, h = np.linalg.inv(cov), 1e-5
         slope = 0.5 * precision @ (found.second - cov) @ precision
         for i, j in ((0, 0), (0, 1), (1, 1)):
@@ -483,10 +490,10 @@ class TestFit:
         assert_allclose(share @ (up - down) / (2 * h), (precision @ found.first)[0], rtol=1e-6)
 
     def test_moments_for_many_angles(self):
-        law = MultivariateWrappedNormal(np.arange(5.0) - 2, equicorrelated(5, 0.7, 0.5))
-        fitted = MultivariateWrappedNormal.fit(law.sample(100_000, rng=0))
-        assert_allclose(fitted.mean, law.mean, atol=0.02)
-        assert_allclose(fitted.cov, law.cov, atol=0.02)
+        dist = MultivariateWrappedNormal(np.arange(5.0) - 2, equicorrelated(5, 0.7, 0.5))
+        fitted = MultivariateWrappedNormal.fit(dist.sample(100_000, rng=0))
+        assert_allclose(fitted.mean, dist.mean, atol=0.02)
+        assert_allclose(fitted.cov, dist.cov, atol=0.02)
 
     def test_weights_are_counts(self):
         x = MultivariateWrappedNormal([0.0, 1.0], equicorrelated(2, 0.8, 0.5)).sample(60, rng=0)
@@ -499,7 +506,7 @@ class TestFit:
 
     def test_impossible_moments_are_projected_with_a_warning(self):
         x = np.random.default_rng(0).uniform(-np.pi, np.pi, (12, 5))
-        with pytest.warns(UserWarning, match="no wrapped normal law has them"):
+        with pytest.warns(UserWarning, match="no wrapped normal distribution has them"):
             fitted = MultivariateWrappedNormal.fit(x)
         assert np.linalg.eigvalsh(fitted.cov)[0] > 0
 
@@ -545,7 +552,7 @@ class TestBadInput:
             ([0.0, 1.0], np.eye(3), r"cov must have shape"),
             ([0.0, 1.0], [[1.0, 0.5], [0.4, 1.0]], "symmetric"),
             ([0.0, 1.0], [[1.0, 2.0], [2.0, 1.0]], "positive definite"),
-            ([0.0, 1.0], [np.eye(2), np.eye(2)], "make a law each"),
+            ([0.0, 1.0], [np.eye(2), np.eye(2)], "make a distribution each"),
         ],
     )
     def test_parameters(self, mean, cov, match):
@@ -553,23 +560,23 @@ class TestBadInput:
             MultivariateWrappedNormal(mean, cov)
 
     def test_points_and_orders(self):
-        law = MultivariateWrappedNormal([0.0, 1.0], np.eye(2))
+        dist = MultivariateWrappedNormal([0.0, 1.0], np.eye(2))
         for x in (0.0, [0.0], np.zeros((2, 3))):
             with pytest.raises(ValueError, match=r"x must have shape \(..., 2\)"):
-                law.logpdf(x)
+                dist.logpdf(x)
         with pytest.raises(ValueError, match="finite radians"):
-            law.logpdf([0.0, np.nan])
+            dist.logpdf([0.0, np.nan])
         for k in (1, [1], [1.5, 0.0]):
             with pytest.raises(ValueError, match="k must be 2 integers"):
-                law.moment(k)
+                dist.moment(k)
 
     def test_frozen_with_a_readable_name(self):
-        law = MultivariateWrappedNormal([0.0, 1.0], np.eye(2))
-        assert repr(law) == "MultivariateWrappedNormal(mean=[0., 1.], cov=[[1., 0.], [0., 1.]])"
+        dist = MultivariateWrappedNormal([0.0, 1.0], np.eye(2))
+        assert repr(dist) == "MultivariateWrappedNormal(mean=[0., 1.], cov=[[1., 0.], [0., 1.]])"
         with pytest.raises(AttributeError, match="frozen"):
-            law.mean = 1.0
+            dist.mean = 1.0
         with pytest.raises(ValueError, match="read-only"):
-            law.cov[0, 0] = 2.0
+            dist.cov[0, 0] = 2.0
         with warnings.catch_warnings():
             warnings.simplefilter("error")
-            assert law.logpdf([200.0, 1.0]) < 0
+            assert dist.logpdf([200.0, 1.0]) < 0

@@ -10,7 +10,7 @@ import math
 
 import numpy as np
 
-from mgvm._numerics.compiler import entry, inner
+from mgvm._numerics.elementary import entry, inner
 
 POINTS = 12
 _PLACES = np.array([0, 1, -1, 2, -2, 3, -3, 4, -4, 5, -5, 6])
@@ -26,7 +26,7 @@ _NARROW = -700.0  # differences of logs below this: exp of them is as good as ze
 # The envelope of a cell is checked at quarters of it; the margins cover what lies between.
 _MARGIN = 1.25
 _SLACK = 2e-3
-_MOST = 50.0  # only where the grid does not resolve the law at all: draws must end there too
+_MOST = 50.0  # only where the grid does not resolve the distribution at all: draws must end there too
 
 
 @inner()
@@ -72,7 +72,7 @@ def cell_of(x: float, n: int) -> tuple[int, float]:
 
 @entry()
 def interpolate_rows(table: np.ndarray, cut: np.ndarray, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Log density (0) and its slope per radian (1) of law rows[i] at x[i], shape (2, points)."""
+    """Log density (0) and its slope per radian (1) of distribution rows[i] at x[i], shape (2, points)."""
     n = table.shape[1]
     work = np.empty(POINTS)
     out = np.empty((2, x.size))
@@ -111,7 +111,7 @@ def _excess(table: np.ndarray, row: int, cell: int, cut: float, work: np.ndarray
 
 @inner()
 def _load_envelope(table: np.ndarray, row: int, cut: float, excess: np.ndarray, running: np.ndarray) -> None:
-    """Log excess of every cell of one law, and the running sums of the masses of its envelope."""
+    """Log excess of every cell of one distribution, and the running sums of the masses of its envelope."""
     n = table.shape[1]
     work = np.empty(POINTS)
     top = -math.inf
@@ -129,7 +129,7 @@ def _load_envelope(table: np.ndarray, row: int, cut: float, excess: np.ndarray, 
 
 @entry()
 def envelope(table: np.ndarray, cut: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log excess (laws, n) of every cell and the running sums (laws, n) of the masses of its envelope."""
+    """Log excess (distributions, n) of every cell and the running sums (distributions, n) of the masses of its envelope."""
     excess, running = np.empty(table.shape), np.empty(table.shape)
     for row in range(table.shape[0]):
         _load_envelope(table, row, cut[row], excess[row], running[row])
@@ -159,11 +159,11 @@ def on_line(left: float, right: float, u: float) -> float:
 
 @entry()
 def sample_rows(table: np.ndarray, cut: np.ndarray, repeats: int, rng: np.random.Generator) -> np.ndarray:
-    """Draws (laws, repeats): a cell and a line in it, then rejection against the interpolated density."""
-    laws, n = table.shape
+    """Draws (distributions, repeats): a cell and a line in it, then rejection against the interpolated density."""
+    dists, n = table.shape
     excess, running, work = np.empty(n), np.empty(n), np.empty(POINTS)
-    out = np.empty((laws, repeats))
-    for row in range(laws):
+    out = np.empty((dists, repeats))
+    for row in range(dists):
         _load_envelope(table, row, cut[row], excess, running)
         for i in range(repeats):
             accepted, cell, share = False, 0, 0.0

@@ -1,4 +1,5 @@
-"""Tilted laws of the soft circle: a Gaussian cavity in the plane, a radial factor, a likelihood of the direction.
+"""Tilted distributions of the soft circle: a Gaussian cavity in the plane, a radial factor, a likelihood of the
+direction.
 
 In polar coordinates x = r u, u = (cos φ, sin φ), a Gaussian exp(ξ·T(x)) with T = (x₁, x₂, x₁², x₁x₂, x₂²) times exp(-(r
 - 1)²/2τ²) is exp(-½ar² + br - ½τ⁻²) with a = τ⁻² - 2(ξ₃c² + ξ₄cs + ξ₅s²) and b = ξ₁c + ξ₂s + τ⁻². In units of 1/√a its
@@ -15,9 +16,7 @@ import math
 import numpy as np
 from numpy.typing import NDArray
 
-from mgvm._numerics.compiler import entry, inner
-from mgvm._numerics.exponential import bounded_exp, positive_log
-from mgvm._numerics.mills import mills_ratio
+from mgvm._numerics.elementary import bounded_exp, entry, inner, mills_ratio, positive_log
 
 _ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
 _BACKWARD = -2.0  # D below which moments may have to be done again: where |D|⁸ weight exceeds the bound
@@ -234,7 +233,7 @@ def tilted_moments(
 
 @entry(fastmath={"contract"})
 def direction_log_density(xi: FloatArray, points: FloatArray, pull: float) -> FloatArray:
-    """log I₁ (or the law on the circle itself) at the nodes, unnormalised; (n, nodes)."""
+    """log I₁ (or the distribution on the circle itself) at the nodes, unnormalised; (n, nodes)."""
     rows, count = xi.shape[0], points.shape[1]
     out = np.empty((rows, count))
     for n in range(rows):

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 from mgvm import _validation as check
 from mgvm._numerics.grid import interpolate_rows, sample_rows
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.circle.law import CircleLaw
+from mgvm.circle.base import CircularDistribution
 
 _LEAST_NODES = 16
 _UNDERFLOW = 745.0  # exp(-745) is the smallest double above zero
@@ -19,14 +19,14 @@ _DIED_OUT = 1e-14
 _EPS = float(np.finfo(float).eps)
 
 
-class GridDensity(CircleLaw):
+class GridDensity(CircularDistribution):
     """Density from its logarithm at n equispaced angles: log p(-π + 2πj/n) = log_values[j] + constant.
 
     Parameters
     ----------
     log_values : array_like, shape (..., n)
         Log density at the angles -π + 2πj/n, j = 0 … n-1, up to a constant; -inf marks a density of zero. At least 16
-        nodes. Leading axes are a batch of laws.
+        nodes. Leading axes are a batch of distributions.
 
     Attributes
     ----------
@@ -37,8 +37,8 @@ class GridDensity(CircleLaw):
     -----
     Constant and moments come from the periodic trapezoid rule, which is exact to rounding for a density the grid
     resolves: n = 17 + 7.5 √K nodes for a GvM of total curvature K = Σ t²|η_t|. Between the nodes the log density is the
-    polynomial through the twelve nearest. Its error for such a GvM is largest on the few nodes of a wide law: 5e-12
-    for order 1, 4e-9 for order 2, 2e-7 for order 3; from K = 100 on it is below 2e-12. Each doubling of the nodes
+    polynomial through the twelve nearest. Its error for such a GvM is largest on the few nodes of a wide distribution:
+    5e-12 for order 1, 4e-9 for order 2, 2e-7 for order 3; from K = 100 on it is below 2e-12. Each doubling of the nodes
     divides it by 4,000. A logarithm that bends sharply, as between the parts of a mixture, needs more nodes than the
     moments do.
 
@@ -50,10 +50,10 @@ class GridDensity(CircleLaw):
     >>> import numpy as np
     >>> from mgvm import GridDensity
     >>> nodes = -np.pi + 2 * np.pi * np.arange(32) / 32
-    >>> law = GridDensity(2.0 * np.cos(nodes - 0.5))
-    >>> round(float(law.mean_direction()), 12)
+    >>> dist = GridDensity(2.0 * np.cos(nodes - 0.5))
+    >>> round(float(dist.mean_direction()), 12)
     0.5
-    >>> round(float(law.logpdf(0.123)), 9)  # VonMises(0.5, 2.0).logpdf(0.123)
+    >>> round(float(dist.logpdf(0.123)), 9)  # VonMises(0.5, 2.0).logpdf(0.123)
     -0.802324175
     """
 
@@ -86,7 +86,7 @@ class GridDensity(CircleLaw):
 
     def _log_slope(self, x: FloatArray) -> FloatArray:
         slope = self._interpolated(x, 1)
-        # Differences of values that are equal to rounding: a flat law has no modes.
+        # Differences of values that are equal to rounding: a flat distribution has no modes.
         noise = 32.0 * _EPS * self.log_values.shape[-1]
         return np.where(np.abs(slope) <= noise, 0.0, slope)
 
@@ -139,7 +139,7 @@ class GridDensity(CircleLaw):
 
 
 def _checked(log_values: ArrayLike) -> FloatArray:
-    """Log values (..., n) with enough nodes, none NaN or +inf, no law all -inf."""
+    """Log values (..., n) with enough nodes, none NaN or +inf, no distribution all -inf."""
     values = check.real(log_values, "log_values")
     if values.ndim == 0 or values.shape[-1] < _LEAST_NODES:
         raise ValueError(
@@ -156,7 +156,7 @@ def _checked(log_values: ArrayLike) -> FloatArray:
     empty = np.isneginf(values).all(axis=-1)
     if empty.any():
         raise ValueError(
-            f"log_values are all -inf for {int(empty.sum())} of {empty.size} laws: the density is zero everywhere; "
+            f"log_values are all -inf for {int(empty.sum())} of {empty.size} distributions: the density is zero everywhere; "
             "work with logarithms from the start so that it does not underflow"
         )
     return values

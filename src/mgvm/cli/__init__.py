@@ -24,7 +24,7 @@ _COMMANDS = (_regress, _density, _pca, _demo, _reproduce)
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="mgvm", description="Laws, inference and learning for data that are angles.", epilog=EXIT_CODES
+        prog="mgvm", description="Distributions, inference and learning for data that are angles.", epilog=EXIT_CODES
     )
     parser.add_argument("--version", action="version", version=f"mgvm {mgvm.__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="command")
@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(options: argparse.Namespace) -> int:
-    from mgvm.tables.errors import RefusedError
+    from mgvm.tables.columns import RefusedError
 
     try:
         return int(options.run(options))

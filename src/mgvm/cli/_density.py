@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from mgvm.cli import _options, _output
 from mgvm.cli._progress import Progress
-from mgvm.tables.errors import RefusedError
+from mgvm.tables.columns import RefusedError
 
 if TYPE_CHECKING:
-    from mgvm.jobs.results import DensityResult
+    from mgvm.workflows.results import DensityResult
 
-# As in mgvm.models._components, which is too heavy to import for a help text.
+# As in mgvm.mixture.estimator, which is too heavy to import for a help text.
 FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal")
 
 _EXAMPLES = """examples:
@@ -31,7 +31,7 @@ def add(commands: Any) -> argparse.ArgumentParser:
         "density",
         help="learn the joint density of the angles in a file; score rows, find groups, draw samples",
         description="Learn the joint density of angles in a CSV or Parquet file by a mixture on the circle or torus,\n"
-        "compare it with simpler laws on rows left out, and give every row its log density and its component.",
+        "compare it with simpler distributions on rows left out, and give every row its log density and its component.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("data", type=Path, metavar="DATA", help="CSV (also .gz, .bz2, .xz, .zip) or Parquet")
@@ -90,9 +90,9 @@ def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> Densi
     progress(f"reading {options.data}")
     frame = _options.read(options.data, options)
     progress("loading what the work needs")
-    from mgvm.jobs.densities import density  # heavy: a file that cannot be read should not wait for it
+    from mgvm.workflows.density import run_density  # heavy: a file that cannot be read should not wait for it
 
-    return density(
+    return run_density(
         frame,
         options.angles,
         unit=options.unit,
@@ -108,8 +108,8 @@ def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> Densi
 
 def _applied(options: argparse.Namespace, seed: int, progress: Progress) -> DensityResult:
     from mgvm.cli._saved import saved
-    from mgvm.jobs.applying import density_with
-    from mgvm.tables.units import Unit
+    from mgvm.tables.columns import Unit
+    from mgvm.workflows.saved import density_with
 
     model, notes = saved(options.load, "density")
     return density_with(

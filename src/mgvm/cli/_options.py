@@ -6,12 +6,12 @@ import argparse
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mgvm.tables.errors import RefusedError, TableError
+from mgvm.tables.columns import RefusedError, TableError
 
 if TYPE_CHECKING:
     import pandas as pd
 
-# As in mgvm.tables.units and mgvm.jobs, which load NumPy and more.
+# As in mgvm.tables.columns and mgvm.workflows, which load NumPy and more.
 UNITS = ("degrees", "radians", "hours", "compass")
 
 

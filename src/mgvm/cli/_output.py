@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     import pandas as pd
 
-    from mgvm.jobs.results import Comparison, JobResult
+    from mgvm.workflows.results import Comparison, JobResult
 
 _SHOWN = 5
 _REPORTS = {"regress": "regression_report", "density": "density_report", "pca": "pca_report"}
@@ -28,14 +28,14 @@ def write(
 ) -> dict[str, str]:
     """Write what was asked for; what was written, by option."""
     import mgvm
-    from mgvm import jobs
+    from mgvm import report
     from mgvm.tables.writing import write_table
 
     written = {}
     for name, (path, frame) in tables.items():
         written[name] = str(write_table(frame, path, force=options.force))
     if options.report is not None:
-        page = getattr(jobs, _REPORTS[options.command])(result)
+        page = getattr(report, _REPORTS[options.command])(result)
         page.write(options.report, force=options.force)
         written["report"] = str(options.report)
     if options.save is not None:

@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from mgvm.cli import _options, _output
 from mgvm.cli._progress import Progress
-from mgvm.tables.errors import RefusedError
+from mgvm.tables.columns import RefusedError
 
 if TYPE_CHECKING:
-    from mgvm.jobs.results import PcaResult
+    from mgvm.workflows.results import PcaResult
 
-# As in mgvm.models._pca_settings, which is too heavy to import for a help text.
+# As in mgvm.pca.estimator, which is too heavy to import for a help text.
 STRUCTURES = ("none", "tree", "auto")
 PRIORS = ("von_mises", "uniform", "flat", "mixture", "kernel", "auto")
 METHODS = ("point", "vb")
@@ -43,7 +43,9 @@ def add(commands: Any) -> argparse.ArgumentParser:
     parser.add_argument("--scale", action="store_true", help="divide each column by its standard deviation first")
     parser.add_argument("--structure", choices=STRUCTURES, help="rigid links between markers x1 y1 x2 y2 ... (tree)")
     parser.add_argument(
-        "--prior", choices=PRIORS, help="law of the angles (default: kernel; von_mises for few rows or very many)"
+        "--prior",
+        choices=PRIORS,
+        help="distribution of the angles (default: kernel; von_mises for few rows or very many)",
     )
     parser.add_argument("--method", choices=METHODS, help="maximum likelihood (point) or variational Bayes (vb)")
     _options.add_file_options(parser)
@@ -83,9 +85,9 @@ def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> PcaRe
     progress(f"reading {options.data}")
     frame = _options.read(options.data, options)
     progress("loading what the work needs")
-    from mgvm.jobs.reduction import pca  # heavy: a file that cannot be read should not wait for it
+    from mgvm.workflows.pca import run_pca  # heavy: a file that cannot be read should not wait for it
 
-    return pca(
+    return run_pca(
         frame,
         options.columns,
         options.components or 1,
@@ -105,8 +107,8 @@ def _applied(options: argparse.Namespace, seed: int, progress: Progress) -> PcaR
     import numpy as np
 
     from mgvm.cli._saved import saved
-    from mgvm.jobs.applying import pca_with
-    from mgvm.tables.units import Unit
+    from mgvm.tables.columns import Unit
+    from mgvm.workflows.saved import pca_with
 
     model, notes = saved(options.load, "pca")
     return pca_with(

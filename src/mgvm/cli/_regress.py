@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 from mgvm.cli import _options, _output
 from mgvm.cli._progress import Progress
-from mgvm.tables.errors import RefusedError
+from mgvm.tables.columns import RefusedError
 
 if TYPE_CHECKING:
-    from mgvm.jobs.results import RegressResult
+    from mgvm.workflows.results import RegressResult
 
-# As in mgvm.jobs._kernels and mgvm.tables.times, which are too heavy to import for a help text.
+# As in mgvm.workflows.regression and mgvm.tables.times, which are too heavy to import for a help text.
 KERNELS = ("auto", "rbf", "matern12", "matern32", "matern52", "rational-quadratic", "periodic")
 TIMES = ("hours", "days", "time-of-day")
 
@@ -33,7 +33,7 @@ def add(commands: Any) -> argparse.ArgumentParser:
         help="predict an angle from other columns of a file, with arcs that hold 50 and 90 percent",
         description="Learn an angle from other columns of a CSV or Parquet file by a Gaussian process for angles,\n"
         "compare it with other models on rows left out, and predict: mean direction, concentration, arcs that hold\n"
-        "50 and 90 percent (several where the law has several peaks), in the unit of the column.",
+        "50 and 90 percent (several where the distribution has several peaks), in the unit of the column.",
         epilog=_EXAMPLES,
     )
     parser.add_argument("data", nargs="?", type=Path, metavar="DATA", help="CSV (also .gz, .bz2, .xz, .zip) or Parquet")
@@ -107,9 +107,9 @@ def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> Regre
     frame = _options.read(options.data, options)
     new = None if options.predict is None else _options.read(options.predict, options)
     progress("loading what the work needs")
-    from mgvm.jobs.regression import regress  # heavy: a file that cannot be read should not wait for it
+    from mgvm.workflows.regression import run_regression  # heavy: a file that cannot be read should not wait for it
 
-    return regress(
+    return run_regression(
         frame,
         options.angle,
         options.inputs,
@@ -131,9 +131,9 @@ def _fitted(options: argparse.Namespace, seed: int, progress: Progress) -> Regre
 
 def _applied(options: argparse.Namespace, seed: int, progress: Progress) -> RegressResult:
     from mgvm.cli._saved import saved
-    from mgvm.jobs._inputs import Inputs
-    from mgvm.jobs.applying import regress_with
-    from mgvm.tables.units import Unit
+    from mgvm.tables.columns import Unit
+    from mgvm.workflows.inputs import Inputs
+    from mgvm.workflows.saved import regress_with
 
     model, notes = saved(options.load, "regress")
     path = options.data or options.predict

@@ -17,8 +17,8 @@ def add(commands: Any) -> argparse.ArgumentParser:
     parser: argparse.ArgumentParser = commands.add_parser(
         "reproduce",
         help="do experiments of the paper again; print tables, write figures",
-        description="Do an experiment of the paper again: genesis, circular laws made from Gaussian "
-        "draws; figure1, the best approximations of a bimodal law of two "
+        description="Do an experiment of the paper again: genesis, circular distributions made from Gaussian "
+        "draws; figure1, the best approximations of a bimodal distribution of two "
         "angles; gibbs-vs-vi, the error of Gibbs sampling and of variational inference against time; table1, "
         "regressions on angles, ours and others, scored on held-out data; table2, noise taken out of moving markers by "
         "circular PCA and others (each minutes; with --full, on one core, table1 about an hour and table2 about two); "

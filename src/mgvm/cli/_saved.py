@@ -6,10 +6,10 @@ import dataclasses
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mgvm.tables.errors import TableError
+from mgvm.tables.columns import TableError
 
 if TYPE_CHECKING:
-    from mgvm.jobs.results import DensityResult, JobResult, PcaResult, RegressResult
+    from mgvm.workflows.results import DensityResult, JobResult, PcaResult, RegressResult
 
 _JOBS = {"regress": "an angle learnt from inputs", "density": "a density of angles", "pca": "a circular PCA"}
 

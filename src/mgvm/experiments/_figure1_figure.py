@@ -28,7 +28,7 @@ def draw(result: Figure1, dpi: float = 110) -> Figure:
     panels = figure.subplots(1, len(result.panels), sharex=True, sharey=True)
     figure.subplots_adjust(left=0.04, right=0.935, top=0.77, bottom=0.11, wspace=0.12)
     grid = TorusGrid(_NODES)
-    densities = [_closed(np.exp(panel.law.logpdf(grid.points)).reshape(_NODES, _NODES)) for panel in result.panels]
+    densities = [_closed(np.exp(panel.dist.logpdf(grid.points)).reshape(_NODES, _NODES)) for panel in result.panels]
     # Equal steps of the square root: the modes of (a) are high, and all else would be one shade.
     levels = np.linspace(0.0, 1.0, _LEVELS + 1) ** 2 * max(float(density.max()) for density in densities)
     axis = np.append(grid.axis, np.pi)

@@ -1,4 +1,4 @@
-"""The genesis of circular laws: draws from Gaussians above, what becomes of them on the circle below."""
+"""The genesis of circular distributions: draws from Gaussians above, what becomes of them on the circle below."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _draw_circle(ax: Any, one: genesis.Construction) -> None:
     middles = np.array([bar.get_x() + 0.5 * bar.get_width() for bar in bars])
     for bar, colour in zip(bars, plots.angle_colours(middles), strict=True):
         bar.set_color(colour)
-    plots.circular_density(one.law, ax, color=_INK, linewidth=1.5)
+    plots.circular_density(one.dist, ax, color=_INK, linewidth=1.5)
     ax.set_yticks([])
     ax.set_xticks([0.0, 0.5 * np.pi, np.pi, 1.5 * np.pi], ["0", "π/2", "±π", "−π/2"], fontsize=11)
     ax.tick_params(pad=-1)

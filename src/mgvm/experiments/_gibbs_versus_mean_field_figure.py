@@ -22,7 +22,7 @@ _PAPER: dict[str, Any] = {"color": "black", "linestyle": "none", "markersize": 1
 
 
 def draw(race: Race, coupling: float = race_of.DRAWN, dpi: float = 125) -> Figure:
-    """The figure for one law."""
+    """The figure for one distribution."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(13.0, 6.0), dpi=dpi)

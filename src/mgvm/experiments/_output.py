@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import BinaryIO
 
-from mgvm.tables.errors import RefusedError
+from mgvm.tables.columns import RefusedError
 from mgvm.tables.writing import try_out
 
 MARK = "mgvm demo"

@@ -9,7 +9,7 @@ import mgvm
 from mgvm.experiments._experiment import Finding
 from mgvm.experiments._output import REPRODUCE_MARK
 from mgvm.experiments._reproduce_words import WORDS
-from mgvm.pages import Page
+from mgvm.report import Page
 
 
 def file_name(names: Sequence[str]) -> str:

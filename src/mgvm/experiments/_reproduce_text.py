@@ -8,7 +8,7 @@ from mgvm.experiments.gibbs_versus_mean_field import Crossing, Race
 
 def figure1(result: Figure1) -> str:
     """The divergences of the panels, and those of wrapped normals by spread and correlation."""
-    lines = ["Figure 1: best approximations q of laws p, the least KL(p ‖ q), in nats"]
+    lines = ["Figure 1: best approximations q of distributions p, the least KL(p ‖ q), in nats"]
     lines.append(f"  {'q':<30}{'of p':<30}{'KL(p ‖ q)':>14}")
     names = {panel.letter: f"({panel.letter}) {panel.name}" for panel in result.panels}
     lines += [f"  {names[p.letter]:<30}{names[p.of]:<30}{p.kl:>14.3g}" for p in result.panels if p.of]

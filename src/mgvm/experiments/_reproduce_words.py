@@ -40,7 +40,7 @@ def _figure1(result: Figure1) -> Compared:
             f"KL({names[panel.of]} ({panel.of}) to {panel.name} ({panel.letter})), nats",
             f"{panel.kl:.2g}",
             _NONE,
-            "The paper shows densities without their parameters; the law is ours, and the order is as there.",
+            "The paper shows densities without their parameters; the distribution is ours, and the order is as there.",
         )
         for panel in result.panels
         if panel.of
@@ -51,7 +51,7 @@ def _race(race: Race) -> Compared:
     (one,) = (c for c in race.crossings if c.coupling == DRAWN and c.method == HISTOGRAM)
     draws = "never" if one.draws is None else f"{one.draws:,.0f}"
     seconds = "never" if one.seconds is None else f"{1e3 * one.seconds:.0f} ms"
-    why = "The paper's law is not printed; the coupling shown is the one that needs about as many draws."
+    why = "The paper's distribution is not printed; the coupling shown is the one that needs about as many draws."
     return [
         ("Gibbs draws until the error of mean field, in a histogram", draws, f"{PAPER_DRAWS:,}", why),
         (
@@ -124,22 +124,24 @@ def _genesis(result: Genesis) -> Compared:
 
 WORDS: dict[str, Words] = {
     "genesis": Words(
-        "Where circular laws come from",
+        "Where circular distributions come from",
         "A line wrapped around the circle, a plane projected onto it, and a plane cut along it: each is done to draws "
-        "from a Gaussian, and the angles are held against the law that must come out.",
+        "from a Gaussian, and the angles are held against the distribution that must come out.",
         _genesis,
-        {"genesis.png": "Gaussian draws, the angles made of them by wrapping, projecting and cutting, and the laws"},
+        {
+            "genesis.png": "Gaussian draws, the angles made of them by wrapping, projecting and cutting, and the distributions"
+        },
     ),
     "figure1": Words(
         "Figure 1: what approximates what",
-        "A bimodal law of two angles, the best wrapped normal and multivariate von Mises for it, and the best mGvM for "
+        "A bimodal distribution of two angles, the best wrapped normal and multivariate von Mises for it, and the best mGvM for "
         "these.",
         _figure1,
         {"figure1.png": "Five densities on the square of two angles: a bimodal mGvM and the best approximations"},
     ),
     "gibbs-vs-vi": Words(
         "Gibbs sampling against variational inference",
-        "The error of Gibbs sampling, mean field and expectation propagation against time, on laws of two angles.",
+        "The error of Gibbs sampling, mean field and expectation propagation against time, on distributions of two angles.",
         _race,
         {"gibbs_versus_mean_field.png": "Error against time and against draws for Gibbs, mean field and EP"},
     ),

@@ -56,14 +56,14 @@ def draw_toy(result: Table1, dpi: float = 110) -> Figure:
 
 
 def _draw_toy_panel(ax: Axes, model: Model, fitted: Any, toy: datasets.MexicanHat) -> Any:
-    # The answer of the joint law depends on what is asked: it is drawn where it was scored.
+    # The answer of the joint distribution depends on what is asked: it is drawn where it was scored.
     queries = toy.grid if model.joint else np.linspace(0.0, 1.0, _COLUMNS)
-    law = _law(fitted, model, queries)
-    drawn = plots.predictive_density(law, queries, ax, unit="radians", vmax=_DARKEST)
+    dist = _distribution(fitted, model, queries)
+    drawn = plots.predictive_density(dist, queries, ax, unit="radians", vmax=_DARKEST)
     for turn in (-2.0 * np.pi, 0.0, 2.0 * np.pi):
         _draw_truth(ax, toy, turn)
         ax.plot(toy.x, toy.angles + turn, "x", color=_POINTS, markersize=5.5, markeredgewidth=1.6)
-    score = float(np.mean(_law(fitted, model, toy.grid).logpdf(toy.truth)))
+    score = float(np.mean(_distribution(fitted, model, toy.grid).logpdf(toy.truth)))
     ax.set_title(f"{model.name}: {score:.2f} nats", fontsize=11)
     ax.axhline(-np.pi, color=_GREY, linewidth=0.7)
     ax.axhline(np.pi, color=_GREY, linewidth=0.7)
@@ -83,7 +83,7 @@ def _legend(figure: Figure) -> None:
     figure.legend(handles=marks, loc="lower right", fontsize=11, frameon=False, bbox_to_anchor=(0.93, 0.005), ncols=2)
 
 
-def _law(fitted: Any, model: Model, x: FloatArray) -> Any:
+def _distribution(fitted: Any, model: Model, x: FloatArray) -> Any:
     return fitted.predict_dist(x[:, None], joint=True) if model.joint else fitted.predict_dist(x[:, None])
 
 

@@ -80,7 +80,7 @@ def _draw_ports(ax: Axes, tides: datasets.ChannelTides, ports: list[int], predic
         longitude,
         latitude,
         ax,
-        law=predicted,
+        dist=predicted,
         at=np.stack([east, north], axis=1),
         size=_DIAMETER,
         bins=48,

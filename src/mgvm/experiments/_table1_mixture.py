@@ -1,4 +1,4 @@
-"""A mixture of all angles together as a regressor: the law of the last angle given the others."""
+"""A mixture of all angles together as a regressor: the distribution of the last angle given the others."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from sklearn.base import BaseEstimator
 
 from mgvm import TorusMixture
 from mgvm._validation import FloatArray
-from mgvm.circle.law import CircleLaw
+from mgvm.circle.base import CircularDistribution
 
 
 class MixtureRegressor(BaseEstimator):  # type: ignore[misc]
@@ -35,11 +35,11 @@ class MixtureRegressor(BaseEstimator):  # type: ignore[misc]
         self.mixture_ = mixture.fit(np.column_stack([angles_of(X), y]))
         return self
 
-    def predict_dist(self, X: FloatArray) -> CircleLaw:
-        """The conditional laws."""
+    def predict_dist(self, X: FloatArray) -> CircularDistribution:
+        """The conditional distributions."""
         given = angles_of(np.asarray(X))
-        law: CircleLaw = self.mixture_.conditional({k: given[:, k] for k in range(given.shape[1])})
-        return law
+        dist: CircularDistribution = self.mixture_.conditional({k: given[:, k] for k in range(given.shape[1])})
+        return dist
 
 
 def features_of(angles: FloatArray) -> FloatArray:

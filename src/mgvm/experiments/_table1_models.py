@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from mgvm import CircularGPRegressor, CircularStackingRegressor
 from mgvm.experiments._table1_mixture import MixtureRegressor
-from mgvm.models.baselines import (
+from mgvm.regression.baselines import (
     GvMRegressor,
     KernelCircularRegressor,
     NeighborsCircularRegressor,

@@ -37,8 +37,8 @@ def title(score: Score, best: Score) -> str:
     return f"{score.model}{mark}: {score.log_density:.2f} nats"
 
 
-def law(result: Table1, task: str, model: str, X: Any) -> Any:
-    """The predicted laws of a model, asked one by one."""
+def dist(result: Table1, task: str, model: str, X: Any) -> Any:
+    """The predicted distributions of a model, asked one by one."""
     return result.fitted[task, model].predict_dist(X)
 
 

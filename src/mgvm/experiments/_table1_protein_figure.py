@@ -9,7 +9,7 @@ import numpy as np
 from mgvm import datasets, plots
 from mgvm._validation import FloatArray
 from mgvm.experiments._table1_mixture import features_of
-from mgvm.experiments._table1_panels import law, not_measured, shown, title
+from mgvm.experiments._table1_panels import dist, not_measured, shown, title
 from mgvm.experiments.table1 import Score, Table1
 
 if TYPE_CHECKING:
@@ -27,7 +27,7 @@ _INK, _BARS, _BLUE = "#1A1A1A", "#F0A46B", "#0072B2"
 
 
 def draw(result: Table1, dpi: float = 110) -> Figure:
-    """Most frequent and most probable χ₁ over (φ, ψ), and its whole law at four places of the backbone."""
+    """Most frequent and most probable χ₁ over (φ, ψ), and its whole distribution at four places of the backbone."""
     from matplotlib.figure import Figure
 
     scores = shown(result, TASK, ())
@@ -69,9 +69,9 @@ def _draw_predicted(ax: Axes, result: Table1, score: Score, residues: FloatArray
     axis = -np.pi + 2.0 * np.pi / _GRID * (np.arange(_GRID) + 0.5)
     pairs = np.stack(np.meshgrid(axis, axis, indexing="ij"), axis=-1).reshape(-1, 2)
     pairs = pairs[[bool((_apart(residues, pair) < _NEAR).sum() >= _FEW) for pair in pairs]]
-    laws = law(result, TASK, score.model, features_of(pairs))
+    dists = dist(result, TASK, score.model, features_of(pairs))
     chi = -np.pi + 2.0 * np.pi / 180 * np.arange(180)
-    mode = chi[np.argmax(laws[:, None].pdf(chi), axis=1)]
+    mode = chi[np.argmax(dists[:, None].pdf(chi), axis=1)]
     side = 360.0 / _GRID
     from matplotlib.collections import PatchCollection
     from matplotlib.patches import Rectangle
@@ -102,7 +102,7 @@ def _dress(ax: Axes) -> None:
 def _draw_place(ax: Any, name: str, place: FloatArray, residues: FloatArray, result: Table1, score: Score) -> None:
     near = residues[_apart(residues, place) < _NEAR]
     plots.rose(near[:, 2], ax, bins=36, color=_BARS, edgecolor=_BARS, linewidth=0.2, label="χ₁ of residues near it")
-    predicted = law(result, TASK, score.model, features_of(place[None]))[0]
+    predicted = dist(result, TASK, score.model, features_of(place[None]))[0]
     plots.circular_density(predicted, ax, color=_BLUE, linewidth=1.8, label="predicted there")
     ax.set_yticks([])
     ax.set_xticks([0.0, 0.5 * np.pi, np.pi, 1.5 * np.pi], ["0°", "90°", "±180°", "−90°"], fontsize=9)

@@ -12,7 +12,8 @@ from mgvm import datasets
 from mgvm._validation import FloatArray
 from mgvm.experiments._table1_mixture import MixtureRegressor, features_of
 from mgvm.experiments._table1_models import Model, baselines, circular, engines, stacked
-from mgvm.models import CircularStackingRegressor, GvMRegressor, KernelCircularRegressor
+from mgvm.regression import CircularStackingRegressor
+from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor
 
 TOY, TIDES, WIND = "Toy", "Tides", "Wind, published"
 _TOY_BLOCK = 10

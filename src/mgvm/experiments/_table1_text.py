@@ -7,7 +7,7 @@ from mgvm.experiments.table1 import Score, Table1
 
 _KEY = (
     "Log density: mean over the held-out rows in nats, higher is better; the",
-    "uniform law has -1.838. Behind: how far below the best of the data set, with",
+    "uniform distribution has -1.838. Behind: how far below the best of the data set, with",
     "the paired standard error. CRPS: smaller is better, in radians; cos: the same",
     "with 1 - cos for distance. 50 %, 90 %: rows inside the smallest sets of that",
     "mass. * best; - behind the best by over two standard errors; ? an engine did",

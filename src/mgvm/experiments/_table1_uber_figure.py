@@ -8,7 +8,7 @@ import numpy as np
 
 from mgvm import datasets, plots
 from mgvm._validation import FloatArray
-from mgvm.experiments._table1_panels import last_split, law, not_measured, shown, title
+from mgvm.experiments._table1_panels import dist, last_split, not_measured, shown, title
 from mgvm.experiments.table1 import Table1
 
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def draw(result: Table1, dpi: float = 110) -> Figure:
     drawn = _draw_rides(panels[0])
     panels[0].set_title("what came: share of the rides of each day", fontsize=11, pad=9)
     for ax, score in zip(panels[1:], scores, strict=True):
-        predicted = law(result, TASK, score.model, _DAYS[:, None])
+        predicted = dist(result, TASK, score.model, _DAYS[:, None])
         plots.predictive_density(predicted, _DAYS, ax, turns=1, unit="hours", points=96, vmax=_DARKEST)
         ax.set_title(f"predicted, {title(score, scores[0])}", fontsize=11, pad=9)
     for ax in panels:

@@ -9,7 +9,7 @@ import numpy as np
 from mgvm import datasets, plots
 from mgvm._validation import FloatArray
 from mgvm.experiments._table1_models import HARD, SOFT
-from mgvm.experiments._table1_panels import BASELINES, law, not_measured, shown, title
+from mgvm.experiments._table1_panels import BASELINES, dist, not_measured, shown, title
 from mgvm.experiments.table1 import Table1
 
 if TYPE_CHECKING:
@@ -35,7 +35,7 @@ def draw(result: Table1, dpi: float = 110) -> Figure:
     test = yeast.split == "valid"
     minutes = yeast.minutes[test]
     for ax, score in zip(panels, scores, strict=True):
-        predicted = law(result, TASK, score.model, yeast.expression[test])
+        predicted = dist(result, TASK, score.model, yeast.expression[test])
         shades = plots.predictive_density(
             predicted, minutes, ax, observed=(minutes, yeast.phase[test]), turns=2, unit="degrees", vmax=_DARKEST
         )

@@ -213,7 +213,7 @@ def auto_encoder(noise: float, seed: int = 0) -> Chosen:
 
 
 class MixtureFilter:
-    """A mixture of normal laws of the noisy rows: a Wiener filter in every component, weighed by its share."""
+    """A mixture of normal distributions of the noisy rows: a Wiener filter in every component, weighed by its share."""
 
     def __init__(self, noise: float, n_components: int, seed: int = 0):
         self.noise = noise

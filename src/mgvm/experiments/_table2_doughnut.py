@@ -8,7 +8,7 @@ import numpy as np
 
 from mgvm import plots
 from mgvm._validation import FloatArray
-from mgvm.models import CircularPCA
+from mgvm.pca import CircularPCA
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

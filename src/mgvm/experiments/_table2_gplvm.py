@@ -13,7 +13,7 @@ from scipy.linalg import solve_triangular
 from scipy.optimize import minimize
 
 from mgvm._validation import FloatArray
-from mgvm.models.baselines import PPCA
+from mgvm.pca import PPCA
 
 _JITTER = 1e-6
 _STEPS = 40  # of Gauss-Newton for latent positions of new rows

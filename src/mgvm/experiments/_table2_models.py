@@ -7,8 +7,7 @@ from typing import Any, NamedTuple
 
 from mgvm.experiments._table2_baselines import Raw, auto_encoder, gplvm, kernel_pca, mixture_filter
 from mgvm.experiments._table2_gplvm import GPLVM
-from mgvm.models import CircularPCA, KinematicTree
-from mgvm.models.baselines import PPCA
+from mgvm.pca import PPCA, CircularPCA, KinematicTree
 
 RAW, POINT, TREE = "raw, noisy", "cPCA", "cPCA, known tree"
 _TOLERANCE, _QUICK_TOLERANCE = 1e-4, 5e-4

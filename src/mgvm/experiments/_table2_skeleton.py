@@ -9,7 +9,7 @@ import numpy as np
 from mgvm import plots
 from mgvm.experiments._table2_models import ARM, ROBOT
 from mgvm.experiments._table2_tasks import BLOCKED, Task
-from mgvm.models import CircularPCA, KinematicTree
+from mgvm.pca import CircularPCA, KinematicTree
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

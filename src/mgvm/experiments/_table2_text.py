@@ -16,7 +16,7 @@ _KEY = (
     "mixture; the others learn it. What a model leaves open is chosen on noisy rows",
     "held out of the half it learns from; none sees clean rows. cPCA has three",
     "angles, with a tree the robot has four, VB at most four. Tree: known, about the",
-    "origin; flat: learnt with von Mises priors, then used with none; joint: a law of",
+    "origin; flat: learnt with von Mises priors, then used with none; joint: a distribution of",
     "all angles together as prior; default: tree found, flat; all found: tree, prior.",
     "",
     "In fishing, running and boxing the second half of the film is the first one",

@@ -85,7 +85,7 @@ def _draw_dials(ax: Axes, result: Regression) -> None:
         ports[:, 0],
         ports[:, 1],
         ax,
-        law=result.model.predict_dist(ports),
+        dist=result.model.predict_dist(ports),
         at=dials,
         size=_DIAMETER,
         bins=48,

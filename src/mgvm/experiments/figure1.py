@@ -1,7 +1,7 @@
 """Figure 1 of the paper: a bimodal, asymmetric mGvM of two angles, its best approximations, and theirs by an mGvM.
 
-Every approximation q of a law p minimises KL(p ‖ q), which is maximum likelihood with p in the place of data: q must
-cover all of p. Sums run over a square of nodes and are exact to rounding.
+Every approximation q of a distribution p minimises KL(p ‖ q), which is maximum likelihood with p in the place of data:
+q must cover all of p. Sums run over a square of nodes and are exact to rounding.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.experiments._experiment import Report, silent
 from mgvm.experiments._torus_grid import TorusGrid, kl_divergence
-from mgvm.torus._wrapped_normal_fit import maximum_likelihood
+from mgvm.torus.wrapped_normal import maximum_likelihood
 
 NODES = 128
 FIT_NODES = 64
@@ -31,7 +31,7 @@ _NEWTON_STEPS = 200
 
 @dataclass(frozen=True)
 class Panel:
-    """One law of the figure, and how far it is from the law that it approximates.
+    """One distribution of the figure, and how far it is from the distribution that it approximates.
 
     Attributes
     ----------
@@ -39,19 +39,19 @@ class Panel:
         Its place in the figure, (a) to (e).
     name : str
         The family.
-    law : MGvM or MultivariateWrappedNormal
-        The law.
+    dist : MGvM or MultivariateWrappedNormal
+        The distribution.
     of : str
-        The letter of the law p that it approximates; empty for the first.
+        The letter of the distribution p that it approximates; empty for the first.
     kl : float
-        KL(p ‖ law).
+        KL(p ‖ distribution).
     log_mass : float
         log ∫ of its density over the torus, 0 but for rounding.
     """
 
     letter: str
     name: str
-    law: Any
+    dist: Any
     of: str
     kl: float
     log_mass: float
@@ -74,8 +74,8 @@ class Figure1:
     normals: tuple[WideNormal, ...]
 
 
-def base_law() -> MGvM:
-    """A law of two modes, neither of them symmetric."""
+def base_distribution() -> MGvM:
+    """A distribution of two modes, neither of them symmetric."""
     return MGvM.from_polar(
         kappa1=[1.6, 1.8],
         nu1=[-0.1, 0.2],
@@ -87,10 +87,10 @@ def base_law() -> MGvM:
     )
 
 
-def best_wrapped_normal(law: MGvM, grid: TorusGrid, rng: np.random.Generator) -> MultivariateWrappedNormal:
-    """The wrapped normal q of least KL(law ‖ q): climbs from several starts with few nodes, the best one refined."""
+def best_wrapped_normal(dist: MGvM, grid: TorusGrid, rng: np.random.Generator) -> MultivariateWrappedNormal:
+    """The wrapped normal q of least KL(distribution ‖ q): climbs from several starts with few nodes, the best one refined."""
     rough = TorusGrid(_ROUGH_NODES)
-    rough_shares, shares = (square.shares(law.log_density(square.points)) for square in (rough, grid))
+    rough_shares, shares = (square.shares(dist.log_density(square.points)) for square in (rough, grid))
     found = []
     for k in range(_STARTS):
         tilt = (-0.6, 0.0, 0.6)[k % 3]
@@ -105,14 +105,14 @@ def _climb(shares: FloatArray, grid: TorusGrid, mean: FloatArray, cov: FloatArra
     return MultivariateWrappedNormal(np.asarray(wrap(mean + shift)), spread)
 
 
-def sine_law(parameters: FloatArray) -> MGvM:
+def sine_distribution(parameters: FloatArray) -> MGvM:
     """Κ·cos(φ - μ) + λ sin(φ₁ - μ₁) sin(φ₂ - μ₂) of (μ₁, μ₂, κ₁, κ₂, λ)."""
     mu, kappa, coupling = parameters[:2], parameters[2:4], parameters[4]
     return MGvM.from_sine(mu, kappa, [[0.0, 0.5 * coupling], [0.5 * coupling, 0.0]])
 
 
-def best_sine_law(shares: FloatArray, grid: TorusGrid, rng: np.random.Generator) -> MGvM:
-    """The bivariate von Mises (sine) law q of least KL(p ‖ q); five parameters, no second harmonics."""
+def best_sine_distribution(shares: FloatArray, grid: TorusGrid, rng: np.random.Generator) -> MGvM:
+    """The bivariate von Mises (sine) distribution q of least KL(p ‖ q); five parameters, no second harmonics."""
     first, second = grid.points.T
 
     def loss(parameters: FloatArray) -> tuple[float, FloatArray]:
@@ -130,7 +130,7 @@ def best_sine_law(shares: FloatArray, grid: TorusGrid, rng: np.random.Generator)
         options = {"ftol": 1e-15, "gtol": 1e-11, "maxiter": 1000}
         found.append(minimize(loss, start, jac=True, method="L-BFGS-B", bounds=bounds, options=options))
     best = min(found, key=lambda one: one.fun).x
-    return sine_law(np.concatenate([wrap(best[:2]), best[2:]]))
+    return sine_distribution(np.concatenate([wrap(best[:2]), best[2:]]))
 
 
 def best_mgvm(shares: FloatArray, grid: TorusGrid, order: int = 2) -> MGvM:
@@ -165,26 +165,26 @@ def divergence(p: Callable[[FloatArray], FloatArray], q: Callable[[FloatArray], 
 
 
 def compute(seed: int = 0, report: Report = silent) -> Figure1:
-    """Fit all laws of the figure."""
+    """Fit all distributions of the figure."""
     coarse, grid, rng = TorusGrid(FIT_NODES), TorusGrid(NODES), np.random.default_rng(seed)
-    base = base_law()
+    base = base_distribution()
     shares = coarse.shares(base.log_density(coarse.points))
     report("fitting the wrapped normal")
     normal = best_wrapped_normal(base, coarse, rng)
-    report("fitting the sine law")
-    sine = best_sine_law(shares, coarse, rng)
-    report("fitting mGvM laws to both")
-    of_normal, of_sine = (best_mgvm(grid.shares(law.logpdf(grid.points)), grid) for law in (normal, sine))
+    report("fitting the sine distribution")
+    sine = best_sine_distribution(shares, coarse, rng)
+    report("fitting mGvM distributions to both")
+    of_normal, of_sine = (best_mgvm(grid.shares(dist.logpdf(grid.points)), grid) for dist in (normal, sine))
     panels = [Panel("a", "mGvM", base, "", 0.0, grid.log_integral(base.logpdf(grid.points)))]
-    for letter, name, law, of, parent in (
+    for letter, name, dist, of, parent in (
         ("b", "wrapped normal", normal, "a", base),
         ("c", "multivariate von Mises", sine, "a", base),
         ("d", "mGvM", of_normal, "b", normal),
         ("e", "mGvM", of_sine, "c", sine),
     ):
-        kl = divergence(parent.logpdf, law.logpdf, grid)
-        panels.append(Panel(letter, name, law, of, kl, grid.log_integral(law.logpdf(grid.points))))
-    report("fitting mGvM laws to wrapped normals of many spreads")
+        kl = divergence(parent.logpdf, dist.logpdf, grid)
+        panels.append(Panel(letter, name, dist, of, kl, grid.log_integral(dist.logpdf(grid.points))))
+    report("fitting mGvM distributions to wrapped normals of many spreads")
     normals = [wide_normal(spread, correlation) for correlation in CORRELATIONS for spread in SPREADS]
     return Figure1(tuple(panels), tuple(normals))
 
@@ -192,7 +192,7 @@ def compute(seed: int = 0, report: Report = silent) -> Figure1:
 def wide_normal(spread: float, correlation: float, nodes: int = NODES) -> WideNormal:
     """KL(wrapped normal ‖ best mGvM) for standard deviations σ of both angles and their correlation."""
     grid = TorusGrid(nodes)
-    law = MultivariateWrappedNormal([0.0, 0.0], spread**2 * np.array([[1.0, correlation], [correlation, 1.0]]))
-    shares = grid.shares(law.logpdf(grid.points))
+    dist = MultivariateWrappedNormal([0.0, 0.0], spread**2 * np.array([[1.0, correlation], [correlation, 1.0]]))
+    shares = grid.shares(dist.logpdf(grid.points))
     fitted = best_mgvm(shares, grid)
     return WideNormal(spread, correlation, kl_divergence(shares, grid.shares(fitted.log_density(grid.points))))

@@ -1,8 +1,9 @@
-"""Where circular laws come from: a line wrapped, a plane projected, a plane cut along the unit circle.
+"""Where circular distributions come from: a line wrapped, a plane projected, a plane cut along the unit circle.
 
-Every construction is carried out on draws from a Gaussian, and the angles that come out are held against the law that
-the mathematics says they follow: by Kuiper's distance between their distribution functions, which does not depend on
-where the circle is cut, and by how much log density the best law of each family has less or more.
+Every construction is carried out on draws from a Gaussian, and the angles that come out are held against the
+distribution that the mathematics says they follow: by Kuiper's distance between their distribution functions, which
+does not depend on where the circle is cut, and by how much log density the best distribution of each family has less or
+more.
 """
 
 from __future__ import annotations
@@ -49,8 +50,8 @@ class Construction:
     Attributes
     ----------
     name, family : str
-        Of the construction and of its law.
-    law : law on the circle
+        Of the construction and of its distribution.
+    dist : distribution on the circle
         What the angles must follow.
     draws : int
         From the Gaussian.
@@ -61,12 +62,12 @@ class Construction:
     kuiper, critical : float
         Distance of the distribution functions, sup (F - G) + sup (G - F), and what chance alone exceeds 1 time in 20.
     log_density : float
-        Of the angles under the law, mean in nats.
+        Of the angles under the distribution, mean in nats.
     """
 
     name: str
     family: str
-    law: Any
+    dist: Any
     draws: int
     angles: FloatArray
     seen: FloatArray
@@ -77,9 +78,9 @@ class Construction:
 
 @dataclass(frozen=True)
 class Behind:
-    """How much less log density an angle of a construction has under the best law of a family, in nats.
+    """How much less log density an angle of a construction has under the best distribution of a family, in nats.
 
-    Below zero where the family holds the law itself: its best law is fitted to these very angles.
+    Below zero where the family holds the distribution itself: its best distribution is fitted to these very angles.
     """
 
     construction: str
@@ -96,15 +97,15 @@ class Genesis:
     behind: tuple[Behind, ...]
 
 
-def kuiper_distance(law: Any, angles: FloatArray) -> float:
-    """sup (F - G) + sup (G - F) of the law's F and the data's G."""
-    heights = np.sort(law.cdf(angles))
+def kuiper_distance(dist: Any, angles: FloatArray) -> float:
+    """sup (F - G) + sup (G - F) of the distribution's F and the data's G."""
+    heights = np.sort(dist.cdf(angles))
     steps = np.arange(angles.size + 1) / angles.size
     return float(np.max(steps[1:] - heights) + np.max(heights - steps[:-1]))
 
 
 def critical_distance(count: int) -> float:
-    """What Kuiper's distance of `count` draws from the law exceeds with probability 5 % (Stephens 1970)."""
+    """What Kuiper's distance of `count` draws from the distribution exceeds with probability 5 % (Stephens 1970)."""
     root = np.sqrt(count)
     return float(_CRITICAL / (root + 0.155 + 0.24 / root))
 
@@ -132,25 +133,25 @@ def _on_circle(mean: FloatArray, cov: FloatArray, count: int, rng: np.random.Gen
     return np.concatenate(found)[:count], draws
 
 
-def _construction(name: str, family: str, law: Any, draws: int, parts: tuple[FloatArray, FloatArray]) -> Construction:
+def _construction(name: str, family: str, dist: Any, draws: int, parts: tuple[FloatArray, FloatArray]) -> Construction:
     angles, seen = parts
-    distance, limit = kuiper_distance(law, angles), critical_distance(angles.size)
-    return Construction(name, family, law, draws, angles, seen, distance, limit, float(np.mean(law.logpdf(angles))))
+    distance, limit = kuiper_distance(dist, angles), critical_distance(angles.size)
+    return Construction(name, family, dist, draws, angles, seen, distance, limit, float(np.mean(dist.logpdf(angles))))
 
 
 def wrapping(count: int, rng: np.random.Generator) -> Construction:
     """X - 2π k of a Gaussian X on the line."""
     mean, deviation = LINE
     line = rng.normal(mean, deviation, count)
-    law = WrappedNormal(float(wrap(mean)), deviation)
-    return _construction(WRAPPING, "wrapped normal", law, count, (np.asarray(wrap(line)), line))
+    dist = WrappedNormal(float(wrap(mean)), deviation)
+    return _construction(WRAPPING, "wrapped normal", dist, count, (np.asarray(wrap(line)), line))
 
 
 def projecting(count: int, rng: np.random.Generator) -> Construction:
     """X / |X| of a Gaussian X in the plane."""
     plane = rng.multivariate_normal(*PLANE, count, method="cholesky")
-    law = ProjectedNormal(*PLANE)
-    return _construction(PROJECTING, "projected normal", law, count, (np.arctan2(plane[:, 1], plane[:, 0]), plane))
+    dist = ProjectedNormal(*PLANE)
+    return _construction(PROJECTING, "projected normal", dist, count, (np.arctan2(plane[:, 1], plane[:, 0]), plane))
 
 
 def conditioning(count: int, rng: np.random.Generator) -> Construction:
@@ -158,8 +159,8 @@ def conditioning(count: int, rng: np.random.Generator) -> Construction:
     mean, cov = ROUND
     angles, draws = _on_circle(mean, cov, count, rng)
     seen = rng.multivariate_normal(mean, cov, count, method="cholesky")
-    law = VonMises(float(np.arctan2(mean[1], mean[0])), float(np.hypot(*mean)) / float(cov[0, 0]))
-    return _construction(CONDITIONING, "von Mises", law, draws, (angles, seen))
+    dist = VonMises(float(np.arctan2(mean[1], mean[0])), float(np.hypot(*mean)) / float(cov[0, 0]))
+    return _construction(CONDITIONING, "von Mises", dist, draws, (angles, seen))
 
 
 def conditioning_any(count: int, rng: np.random.Generator) -> Construction:
@@ -178,7 +179,7 @@ def compute(count: int = KEPT, seed: int = 0, report: Report = silent) -> Genesi
         one = make(count, rng)
         report(f"{one.name}: {one.draws:,} draws")
         found.append(one)
-        own = one.law.logpdf(one.angles)
+        own = one.dist.logpdf(one.angles)
         for family, fit in FAMILIES.items():
             loss = own - fit(one.angles).logpdf(one.angles)
             error = float(loss.std(ddof=1) / np.sqrt(loss.size))
@@ -188,13 +189,13 @@ def compute(count: int = KEPT, seed: int = 0, report: Report = silent) -> Genesi
 
 def text(result: Genesis) -> str:
     """What was found, as text of at most 80 columns."""
-    lines = ["Genesis of circular laws: angles made from Gaussian draws, and their laws"]
-    lines.append(f"  {'construction':<30}{'law':<23}{'kept':>7}{'V':>9}{'5 %':>9}")
+    lines = ["Genesis of circular distributions: angles made from Gaussian draws, and their distributions"]
+    lines.append(f"  {'construction':<30}{'dist':<23}{'kept':>7}{'V':>9}{'5 %':>9}")
     for one in result.constructions:
         share = f"{100 * one.angles.size / one.draws:.1f} %" if one.draws > one.angles.size else "all"
         lines.append(f"  {one.name:<30}{one.family:<23}{share:>7}{one.kuiper:>9.4f}{one.critical:>9.4f}")
-    lines.append("  V: Kuiper's distance to the law; chance exceeds the last column once in 20")
-    lines += ["", "Log density that the best law of each family loses, 1/1000 nats an angle"]
+    lines.append("  V: Kuiper's distance to the distribution; chance exceeds the last column once in 20")
+    lines += ["", "Log density that the best distribution of each family loses, 1/1000 nats an angle"]
     short = ("wrapped", "projected", "von Mises", "GvM")
     lines.append(f"  {'angles made by':<30}" + "".join(f"{name:>12}" for name in short))
     for one in result.constructions:
@@ -215,8 +216,8 @@ def genesis() -> Experiment:
         text,
         lambda result: [
             (
-                "angles made from Gaussian draws, and how far they are from their law",
-                ("construction", "law", "draws", "angles", "kuiper", "critical_5_percent", "log_density"),
+                "angles made from Gaussian draws, and how far they are from their distribution",
+                ("construction", "dist", "draws", "angles", "kuiper", "critical_5_percent", "log_density"),
                 [
                     (
                         *(one.name, one.family, one.draws, one.angles.size),
@@ -226,7 +227,7 @@ def genesis() -> Experiment:
                 ],
             ),
             (
-                "log density that the best law of each family loses, nats an angle, and its standard error",
+                "log density that the best distribution of each family loses, nats an angle, and its standard error",
                 ("construction", "family", "behind", "error"),
                 [(row.construction, row.family, f"{row.behind:.6g}", f"{row.error:.3g}") for row in result.behind],
             ),

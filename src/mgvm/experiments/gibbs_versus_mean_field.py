@@ -1,4 +1,4 @@
-"""How soon do Gibbs sampling, mean field and expectation propagation come near to a law of two angles?
+"""How soon do Gibbs sampling, mean field and expectation propagation come near to a distribution of two angles?
 
 The paper compares KL(truth ‖ approximation) on a grid with the run time. Here the torus is cut into 32 x 32 cells, and
 every approximation is turned into their probabilities: mean field and expectation propagation as the product of their
@@ -90,11 +90,11 @@ class Race:
     crossings: tuple[Crossing, ...]
 
     def curve(self, coupling: float, method: str) -> list[Point]:
-        """The points of one method for one law."""
+        """The points of one method for one distribution."""
         return [point for point in self.points if (point.coupling, point.method) == (coupling, method)]
 
 
-def bivariate_law(coupling: float) -> MGvM:
+def bivariate_distribution(coupling: float) -> MGvM:
     """Two angles with second harmonics, U cos(φ₁ - φ₂ - ½) between them with U the coupling, and a weaker sum."""
     return MGvM.from_polar(
         kappa1=[1.0, 0.7],
@@ -109,10 +109,10 @@ def bivariate_law(coupling: float) -> MGvM:
 
 
 class Cells:
-    """Probabilities of the cells under a law of two angles and under what engines say of it."""
+    """Probabilities of the cells under a distribution of two angles and under what engines say of it."""
 
-    def __init__(self, law: MGvM):
-        self.law = law
+    def __init__(self, dist: MGvM):
+        self.dist = dist
         offsets, weights = np.polynomial.legendre.leggauss(_NODES)
         width = 2.0 * np.pi / _CELLS
         centres = -np.pi + width * (np.arange(_CELLS) + 0.5)
@@ -123,7 +123,7 @@ class Cells:
     def truth(self) -> FloatArray:
         """∫ p over each cell, (cells, cells)."""
         points = np.stack(np.meshgrid(self.nodes, self.nodes, indexing="ij"), axis=-1)
-        return self._sums(self.law.pdf(points))
+        return self._sums(self.dist.pdf(points))
 
     def _sums(self, density: FloatArray) -> FloatArray:
         """Integrals over the cells of a density at all pairs of nodes."""
@@ -144,9 +144,9 @@ class Cells:
         return counts.reshape(_CELLS, _CELLS) / len(places)
 
     def of_conditionals(self, result: Any) -> FloatArray:
-        """Mean of the conditional laws of the first angle, times the conditional law of the second."""
+        """Mean of the conditional distributions of the first angle, times the conditional distribution of the second."""
         marginal = np.asarray(result.marginals.pdf(self.nodes[:, None]))[:, 0]
-        conditional = np.asarray(self.law.conditional({0: self.nodes}).pdf(self.nodes[:, None])).T
+        conditional = np.asarray(self.dist.conditional({0: self.nodes}).pdf(self.nodes[:, None])).T
         return self._sums(marginal[:, None] * conditional)
 
 
@@ -163,7 +163,7 @@ def compute(
     most_draws: int = 1 << 16,
     report: Report = silent,
 ) -> Race:
-    """Run every method on every law; the same seed gives the same errors, though not the same times."""
+    """Run every method on every distribution; the same seed gives the same errors, though not the same times."""
     points: list[Point] = []
     with warnings.catch_warnings():
         # Stopping early is the experiment.
@@ -171,7 +171,7 @@ def compute(
         report("compiling what is not yet compiled")
         _race(DRAWN, seed, 1, 64)
         for coupling in couplings:
-            report(f"running all engines on the law with coupling {coupling:g}")
+            report(f"running all engines on the distribution with coupling {coupling:g}")
             points += _race(coupling, seed, repeats, most_draws)
     race = Race(tuple(points), ())
     crossings = [crossing(race, c, method) for c in couplings for method in (HISTOGRAM, RAO_BLACKWELL)]
@@ -179,18 +179,18 @@ def compute(
 
 
 def _race(coupling: float, seed: int, repeats: int, most_draws: int) -> list[Point]:
-    """All methods on one law."""
-    law = bivariate_law(coupling)
-    cells = Cells(law)
+    """All methods on one distribution."""
+    dist = bivariate_distribution(coupling)
+    cells = Cells(dist)
     jobs: list[tuple[str, int, Job]] = []
     for method, engine in ((MEAN_FIELD, mean_field), (PROPAGATION, expectation_propagation)):
-        needed = len(engine(law).trace)
+        needed = len(engine(dist).trace)
         for sweeps in sorted({*(k for k in _SWEEPS if k < needed), needed}):
             jobs.append((method, sweeps, partial(_sweep, engine, cells, sweeps)))
     for draws in (2**k for k in range(_FEWEST, most_draws.bit_length())):
-        jobs.append((HISTOGRAM, draws, partial(_draw, cells.of_histogram, law, draws)))
+        jobs.append((HISTOGRAM, draws, partial(_draw, cells.of_histogram, dist, draws)))
         if draws <= _RAO_BLACKWELL_UP_TO:
-            jobs.append((RAO_BLACKWELL, draws, partial(_draw, cells.of_conditionals, law, draws)))
+            jobs.append((RAO_BLACKWELL, draws, partial(_draw, cells.of_conditionals, dist, draws)))
     sources = [np.random.default_rng([seed, k]) for k in range(len(jobs))]
     rows: list[list[Row]] = [[] for _ in jobs]
     # Rounds over all jobs: a busy spell of the machine then spoils a few runs of each and not all of one.
@@ -211,12 +211,12 @@ def _least_times(points: list[Point]) -> list[Point]:
 
 
 def _sweep(engine: Callable[..., Any], cells: Cells, sweeps: int, _: np.random.Generator) -> FloatArray:
-    return cells.of_marginals(engine(cells.law, max_sweeps=sweeps))
+    return cells.of_marginals(engine(cells.dist, max_sweeps=sweeps))
 
 
-def _draw(estimate: Callable[[Any], FloatArray], law: MGvM, draws: int, rng: np.random.Generator) -> FloatArray:
+def _draw(estimate: Callable[[Any], FloatArray], dist: MGvM, draws: int, rng: np.random.Generator) -> FloatArray:
     """One chain of plain Gibbs sampling, as in the paper, from a random start."""
-    return estimate(gibbs(law, draws, 1, burn_in=_BURN_IN, over_relaxation=0, rotation=False, rng=rng))
+    return estimate(gibbs(dist, draws, 1, burn_in=_BURN_IN, over_relaxation=0, rotation=False, rng=rng))
 
 
 def _measure(truth: FloatArray, method: str, effort: int, job: Job, rng: np.random.Generator) -> Row:

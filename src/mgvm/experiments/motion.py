@@ -16,7 +16,7 @@ import numpy as np
 from mgvm import CircularPCA, datasets
 from mgvm._validation import FloatArray
 from mgvm.experiments._experiment import Report, silent
-from mgvm.models.baselines import PPCA
+from mgvm.pca import PPCA
 
 NOISE = 4.0  # standard deviation of each coordinate, centimetres
 LEG = ("RightHip", "RightKnee", "RightAnkle", "RightAnkleEnd")

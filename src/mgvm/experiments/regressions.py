@@ -17,7 +17,8 @@ from mgvm.experiments._experiment import Report, silent
 from mgvm.experiments._table1_models import Model
 from mgvm.experiments._table1_tasks import Split, Task
 from mgvm.experiments.table1 import Score
-from mgvm.models import CircularGPRegressor, GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor
+from mgvm.regression import CircularGPRegressor
+from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor
 
 OURS = "circular GP"
 _SEED = 0

@@ -23,8 +23,8 @@ def _figure1() -> Experiment:
         _reproduce_text.figure1,
         lambda result: [
             (
-                "the laws of Figure 1 and their divergences",
-                ("panel", "law", "approximates", "kl", "log_mass"),
+                "the distributions of Figure 1 and their divergences",
+                ("panel", "dist", "approximates", "kl", "log_mass"),
                 [(p.letter, p.name, p.of, f"{p.kl:.12g}", f"{p.log_mass:.3g}") for p in result.panels],
             ),
             (

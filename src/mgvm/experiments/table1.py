@@ -19,7 +19,7 @@ from mgvm.experiments._contest import Ranked, tried
 from mgvm.experiments._experiment import Report, silent
 from mgvm.experiments._table1_models import Model
 from mgvm.experiments._table1_tasks import TIDES, TOY, Split, Task, tasks
-from mgvm.jobs._grid_scores import row_scores
+from mgvm.workflows.comparison import row_scores
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Score(Ranked):
     task, model : str
         Names.
     log_density : float
-        Mean over the held-out rows, nats; the uniform law has -1.838.
+        Mean over the held-out rows, nats; the uniform distribution has -1.838.
     behind, error : float
         By how much it is below that of the best model of the task, and the paired standard error of this.
     crps, crps_cosine : float
@@ -87,8 +87,8 @@ class _Rows:
 def predicted_scores(model: Any, split: Split, joint: bool = False) -> FloatArray:
     """`row_scores` of a fitted model at the held-out rows; equal inputs share a prediction."""
     inputs, which = np.unique(split.X_test, axis=0, return_inverse=True)
-    laws = model.predict_dist(inputs, joint=True) if joint else model.predict_dist(inputs)
-    return row_scores(laws, which.ravel(), split.y_test)
+    dists = model.predict_dist(inputs, joint=True) if joint else model.predict_dist(inputs)
+    return row_scores(dists, which.ravel(), split.y_test)
 
 
 def paired_error(difference: FloatArray, weight: FloatArray, block: np.ndarray) -> float:

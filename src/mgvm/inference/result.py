@@ -9,11 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.circle.law import CircleLaw
+from mgvm.circle.base import CircularDistribution
 
 
 class ConvergenceWarning(UserWarning):
-    """An answer did not settle, or may miss part of the law; the text says what to try."""
+    """An answer did not settle, or may miss part of the distribution; the text says what to try."""
 
 
 class LogNormalizer(float):
@@ -79,8 +79,8 @@ class Result(Protocol):
         """What the engine watched while it ran; empty where it does not iterate."""
 
     @property
-    def marginals(self) -> CircleLaw:
-        """The law of every angle, as one batch (D,)."""
+    def marginals(self) -> CircularDistribution:
+        """The distribution of every angle, as one batch (D,)."""
 
     @property
     def log_normalizer(self) -> LogNormalizer | None:

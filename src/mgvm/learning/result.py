@@ -8,13 +8,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.inference._law import Matrix, Natural
 from mgvm.learning.submodel import Submodel
+from mgvm.natural.parameters import Matrix, Natural
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class TorusFit:
-    """The natural parameters that a method found, and how it went. `MGvM.from_fit(fit)` is the law.
+    """The natural parameters that a method found, and how it went. `MGvM.from_fit(fit)` is the distribution.
 
     Attributes
     ----------

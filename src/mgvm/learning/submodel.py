@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.inference._law import Natural
+from mgvm.natural.parameters import Natural
 
 BoolArray = NDArray[np.bool_]
 
@@ -84,20 +84,20 @@ class Submodel:
         """The same with no other edges than these."""
         return Submodel(self.order, self.differences & edges, self.sums & edges, self.directions)
 
-    def project(self, law: Natural) -> Natural:
+    def project(self, dist: Natural) -> Natural:
         """The nearest parameters inside, in the inner product Re(a·a' + b·b' + ½ tr(P^H P') + ½ tr(Q^H Q')).
 
         An orthogonal projection: P(gradient) is the gradient of a function restricted to the submodel. All arrays are
         dense; b must have `order` - 1 rows.
         """
-        P, Q = np.where(self.differences, law.P, 0.0), np.where(self.sums, law.Q, 0.0)
+        P, Q = np.where(self.differences, dist.P, 0.0), np.where(self.sums, dist.Q, 0.0)
         if self.directions is None:
-            return Natural(law.a, law.b, P, Q)
+            return Natural(dist.a, dist.b, P, Q)
         turn = np.exp(1j * self.directions)
-        a = (law.a * turn.conj()).real * turn
+        a = (dist.a * turn.conj()).real * turn
         apart, together = turn[:, None] * turn.conj(), turn[:, None] * turn
         strength = 0.5 * ((P * apart.conj()).real - (Q * together.conj()).real)
-        return Natural(a, law.b, strength * apart, -strength * together)
+        return Natural(a, dist.b, strength * apart, -strength * together)
 
     def __repr__(self) -> str:
         kind = "sine model, " if self.directions is not None else ""

@@ -1,7 +1,7 @@
 """Pictures of angles: functions that take ``ax=`` and return what they drew.
 
-Everything radial follows one rule, so that a histogram and the density of a law can share axes: a density f is drawn at
-the radius sqrt(2 f). The area between two directions is then the probability between them, and all of it is 1.
+Everything radial follows one rule, so that a histogram and the density of a distribution can share axes: a density f is
+drawn at the radius sqrt(2 f). The area between two directions is then the probability between them, and all of it is 1.
 
 Matplotlib is needed (``pip install "mgvm[plot]"``) and loads on the first call.
 """

@@ -1,12 +1,72 @@
-"""Finding matplotlib and axes, late and with clear errors."""
+"""Finding matplotlib and axes, late and with clear errors.
+
+An angle along a straight axis: its unit, the turn that is drawn, and the names of the ticks.
+"""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.projections.polar import PolarAxes
+
+_WINDS = "NESW"
+
+
+class Scale(NamedTuple):
+    """Coordinates c of an axis with angle = zero + direction 2π c / turn."""
+
+    turn: float
+    middle: float  # of the turn that is drawn
+    name: Callable[[float], str]  # of a tick, given in quarters of a turn
+    zero: float = 0.0
+    direction: float = 1.0
+
+    def angle(self, coordinate: FloatArray) -> FloatArray:
+        """Radians."""
+        return self.zero + self.direction * (2.0 * np.pi / self.turn) * coordinate
+
+    def coordinate(self, angle: FloatArray) -> FloatArray:
+        """Where an angle stands in the turn that is drawn, its first end included and its last not."""
+        lowest = self.middle - 0.5 * self.turn
+        value = (angle - self.zero) * self.direction * (self.turn / (2.0 * np.pi))
+        rest = np.mod(value - lowest, self.turn)
+        return np.asarray(lowest + np.where(rest >= self.turn, 0.0, rest))
+
+    def quarters(self, turns: int, step: int) -> list[int]:
+        """Quarters of a turn that get a tick, every `step`."""
+        middle = round(4.0 * self.middle / self.turn)
+        return list(range(middle - 2 * turns, middle + 2 * turns + 1, step))
+
+    def ticks(self, turns: int, step: int) -> tuple[FloatArray, list[str]]:
+        """Coordinates and names of the ticks."""
+        quarters = self.quarters(turns, step)
+        return 0.25 * self.turn * np.array(quarters, dtype=float), [self.name(quarter) for quarter in quarters]
+
+
+def _radians(quarter: float) -> str:
+    whole = {0: "0", 2: "π", -2: "−π", 1: "π/2", -1: "−π/2"}.get(int(quarter))
+    return whole or (f"{quarter / 2:g}π" if quarter % 2 == 0 else f"{quarter:g}π/2").replace("-", "−")
+
+
+SCALES = {
+    "degrees": Scale(360.0, 0.0, lambda quarter: f"{90 * quarter:g}°".replace("-", "−")),
+    "radians": Scale(2.0 * np.pi, 0.0, _radians),
+    "hours": Scale(24.0, 12.0, lambda quarter: f"{6 * quarter % 24:02g}:00"),
+    "compass": Scale(360.0, 180.0, lambda quarter: _WINDS[int(quarter) % 4], 0.5 * np.pi, -1.0),
+}
+
+
+def scale_of(unit: str) -> Scale:
+    """The scale of that name."""
+    return SCALES[check.choice(unit, "unit", SCALES)]
 
 
 def polar_axes(ax: Axes | None) -> PolarAxes:

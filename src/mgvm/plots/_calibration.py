@@ -19,11 +19,11 @@ if TYPE_CHECKING:
 _LINE, _CHANCE, _IDEAL, _BARS = "#0072B2", "#D5D8DC", "#5F6A72", "#9CC3E0"
 _NODES = 1024
 _QUANTILES = 400
-_COARSE = 0.01  # mass at one node, from which on a law is too sharp for the nodes
+_COARSE = 0.01  # mass at one node, from which on a distribution is too sharp for the nodes
 
 
 def calibration(
-    law: Any,
+    dist: Any,
     y: ArrayLike,
     ax: Axes | None = None,
     *,
@@ -31,15 +31,17 @@ def calibration(
     band: float = 0.95,
     **line_options: Any,
 ) -> list[Line2D]:
-    """Share of the y within their laws' smallest sets of mass m, against m: on the diagonal when laws are honest.
+    """Share of the y within their distributions' smallest sets of mass m, against m: on the diagonal when distributions
+    are honest.
 
-    Below the diagonal laws claim too much (their sets are too small), above it too little. The grey band is where the
-    line of n honest and independent predictions lies at each m with the probability `band`, by the binomial law.
+    Below the diagonal distributions claim too much (their sets are too small), above it too little. The grey band is
+    where the line of n honest and independent predictions lies at each m with the probability `band`, by the binomial
+    distribution.
 
     Parameters
     ----------
-    law : law on the circle
-        The predictions, as from ``predict_dist``: a law for each y, or one for all.
+    dist : distribution on the circle
+        The predictions, as from ``predict_dist``: a distribution for each y, or one for all.
     y : array_like
         The angles that came, radians.
     ax : axes, optional
@@ -63,11 +65,11 @@ def calibration(
     >>> from mgvm.plots import calibration
     >>> seen = np.random.default_rng(0).vonmises(0.0, 2.0, size=200)
     >>> (line,) = calibration(VonMises(0.0, 8.0), seen, masses=[0.5, 0.9])
-    >>> line.get_ydata()  # a law that is too narrow
+    >>> line.get_ydata()  # a dist that is too narrow
     array([0.22, 0.53])
     """
     nominal = np.linspace(0.02, 0.98, 49) if masses is None else np.ravel(check.fraction(masses, "masses"))
-    found = _levels(law, _seen(law, y))
+    found = _levels(dist, _seen(dist, y))
     return reliability(nominal, (found[:, None] <= nominal).mean(axis=0), found.size, ax, band=band, **line_options)
 
 
@@ -136,12 +138,12 @@ def pit_histogram(
     band: float = 0.95,
     **bar_options: Any,
 ) -> BarContainer:
-    """Histogram of F(y) = P(-π <= Θ <= y) as a density: flat, at 1, when the laws are honest.
+    """Histogram of F(y) = P(-π <= Θ <= y) as a density: flat, at 1, when the distributions are honest.
 
-    High ends say that the laws are too narrow, a hump that they are too wide, a slope that they lean to one side. That
-    holds for laws that are narrow and far from the cut at ±π; for others only flat or not flat can be told, and
-    `calibration` says more. The grey band is where a bar of honest and independent predictions ends with the
-    probability `band`, by the binomial law.
+    High ends say that the distributions are too narrow, a hump that they are too wide, a slope that they lean to one
+    side. That holds for distributions that are narrow and far from the cut at ±π; for others only flat or not flat can
+    be told, and `calibration` says more. The grey band is where a bar of honest and independent predictions ends with
+    the probability `band`, by the binomial distribution.
 
     Parameters
     ----------
@@ -168,7 +170,7 @@ def pit_histogram(
     >>> from mgvm.plots import pit_histogram
     >>> seen = np.random.default_rng(0).vonmises(0.0, 2.0, size=200)
     >>> bars = pit_histogram(scores.pit(VonMises(0.0, 8.0), seen), bins=5)
-    >>> [round(float(bar.get_height()), 2) for bar in bars]  # a law that is too narrow
+    >>> [round(float(bar.get_height()), 2) for bar in bars]  # a dist that is too narrow
     [1.7, 0.48, 0.45, 0.48, 1.9]
     """
     count = check.integer(bins, "bins", minimum=2)
@@ -193,50 +195,54 @@ def pit_histogram(
     return bars
 
 
-def _seen(law: Any, y: ArrayLike) -> FloatArray:
-    """The angles in the shape of the batch of laws, or a row of them for one law."""
-    shape = getattr(law, "batch_shape", None)
+def _seen(dist: Any, y: ArrayLike) -> FloatArray:
+    """The angles in the shape of the batch of distributions, or a row of them for one distribution."""
+    shape = getattr(dist, "batch_shape", None)
     if shape is None:
-        raise TypeError(f"law must be a law on the circle, as from predict_dist, got {type(law).__name__}")
+        raise TypeError(
+            f"distribution must be a distribution on the circle, as from predict_dist, got {type(dist).__name__}"
+        )
     seen = check.angle_data(y, "y")
     if not shape:
         return np.ravel(seen)
     if seen.shape != shape:
-        raise ValueError(f"y must have an angle for each of the laws, whose shape is {shape}, got shape {seen.shape}")
+        raise ValueError(
+            f"y must have an angle for each of the distributions, whose shape is {shape}, got shape {seen.shape}"
+        )
     return seen
 
 
-def _levels(law: Any, y: FloatArray) -> FloatArray:
+def _levels(dist: Any, y: FloatArray) -> FloatArray:
     """P(p(Θ) > p(y)): the mass of the smallest set with y on its edge, shape (n,).
 
     Sums over nodes that lie dense about the mean: u evenly spaced and tan(t / 2) = s tan(u / 2), which keeps the
-    circle's trapezoidal rule as sharp as it is for wide laws. Laws of several narrow modes, too sharp for that, are
-    summed over their quantiles, which take longer to find.
+    circle's trapezoidal rule as sharp as it is for wide distributions. Distributions of several narrow modes, too sharp
+    for that, are summed over their quantiles, which take longer to find.
     """
-    many = law[..., None] if law.batch_shape else law
+    many = dist[..., None] if dist.batch_shape else dist
     width = np.clip(np.sqrt(np.clip(1.0 - np.asarray(many.resultant_length()), 0.0, 1.0)), 1e-8, 0.5)
     even = (np.arange(_NODES) + 0.5) * (2.0 * np.pi / _NODES) - np.pi
-    # A width of 1/2 or more is a law too wide for anything but even nodes.
+    # A width of 1/2 or more is a distribution too wide for anything but even nodes.
     squeeze = width / (1.0 - width)
-    # A law without a mean direction says NaN.
+    # A distribution without a mean direction says NaN.
     nodes = np.nan_to_num(np.asarray(many.mean_direction())) + 2.0 * np.arctan(squeeze * np.tan(0.5 * even))
     stretch = squeeze / (np.cos(0.5 * even) ** 2 + (squeeze * np.sin(0.5 * even)) ** 2)
     density = np.asarray(many.pdf(nodes))
     shares = density * stretch * (2.0 * np.pi / _NODES)
-    height = np.asarray(law.pdf(y))[..., None]
+    height = np.asarray(dist.pdf(y))[..., None]
     level = np.sum(np.where(density > height, shares, 0.0), axis=-1) / shares.sum(axis=-1)
     sharp = (shares.max(axis=-1) > _COARSE) | (np.abs(shares.sum(axis=-1) - 1.0) > _COARSE)
     if sharp.any():
-        narrow = law[sharp] if law.batch_shape else law
-        level[sharp if law.batch_shape else ...] = _levels_by_quantiles(narrow, y[sharp] if law.batch_shape else y)
+        narrow = dist[sharp] if dist.batch_shape else dist
+        level[sharp if dist.batch_shape else ...] = _levels_by_quantiles(narrow, y[sharp] if dist.batch_shape else y)
     return np.ravel(level)
 
 
-def _levels_by_quantiles(law: Any, y: FloatArray) -> FloatArray:
+def _levels_by_quantiles(dist: Any, y: FloatArray) -> FloatArray:
     """The same: share of the quantiles at which the density is above that at y."""
-    many = law[..., None] if law.batch_shape else law
+    many = dist[..., None] if dist.batch_shape else dist
     density = np.asarray(many.pdf(many.icdf((np.arange(_QUANTILES) + 0.5) / _QUANTILES)))
-    return np.asarray((density > np.asarray(law.pdf(y))[..., None]).mean(axis=-1))
+    return np.asarray((density > np.asarray(dist.pdf(y))[..., None]).mean(axis=-1))
 
 
 def _binomial_band(count: int, share: FloatArray, chance: float) -> FloatArray:

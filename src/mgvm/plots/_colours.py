@@ -9,8 +9,7 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import polar_axes
-from mgvm.plots._scales import scale_of
+from mgvm.plots._axes import polar_axes, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

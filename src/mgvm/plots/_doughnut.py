@@ -21,7 +21,7 @@ _LIGHTEST = 0.06  # of the map, so that a surface without mass is still seen
 
 
 def doughnut(
-    law: Any = None,
+    dist: Any = None,
     ax: Any = None,
     *,
     angles: ArrayLike | None = None,
@@ -38,7 +38,7 @@ def doughnut(
 
     Parameters
     ----------
-    law : law on the torus of two angles, optional
+    dist : distribution on the torus of two angles, optional
         Its density shades the surface, darker where it is higher.
     ax : 3-D axes, optional
         Where to draw; new axes by default.
@@ -67,8 +67,8 @@ def doughnut(
     --------
     >>> from mgvm import MGvM
     >>> from mgvm.plots import doughnut
-    >>> law = MGvM([2.0, 1.0], P=[[0.0, 1.5], [1.5, 0.0]])
-    >>> shades, net, draws = doughnut(law, angles=law.sample(100, rng=0))
+    >>> dist = MGvM([2.0, 1.0], P=[[0.0, 1.5], [1.5, 0.0]])
+    >>> shades, net, draws = doughnut(dist, angles=dist.sample(100, rng=0))
     >>> draws.axes.name
     '3d'
     """
@@ -77,7 +77,7 @@ def doughnut(
     space = None if rows is None else _matrix(check.finite(rows, "rows"), "rows", 3)
     steps, net = check.integer(points, "points", minimum=8), check.integer(wires, "wires", minimum=3)
     ax = solid_axes(ax)
-    drawn = [] if law is None else [_draw_shades(ax, law, place, steps)]
+    drawn = [] if dist is None else [_draw_shades(ax, dist, place, steps)]
     drawn.append(_draw_net(ax, place, net, wire_options or {}))
     # By default the order of a whole surface is its mean depth, which hides all points or none.
     ax.computed_zorder = False
@@ -118,12 +118,12 @@ def _draw_net(ax: Any, place: Callable[[FloatArray], FloatArray], wires: int, op
     return ax.plot_wireframe(*lattice, rstride=stride, cstride=stride, **looks)
 
 
-def _draw_shades(ax: Any, law: Any, place: Callable[[FloatArray], FloatArray], steps: int) -> Any:
+def _draw_shades(ax: Any, dist: Any, place: Callable[[FloatArray], FloatArray], steps: int) -> Any:
     from matplotlib import colormaps
 
     step = 2.0 * np.pi / steps
     corners = np.linspace(-np.pi, np.pi, steps + 1)
-    density = on_grid(law, corners[:-1] + 0.5 * step)
+    density = on_grid(dist, corners[:-1] + 0.5 * step)
     # The square root shows the flanks as well as the modes.
     height = np.sqrt(density / density.max())
     colours = colormaps[_MAP](_LIGHTEST + (1.0 - _LIGHTEST) * height, alpha=_CLEAR)

@@ -28,7 +28,7 @@ def roses_on_map(
     y: ArrayLike,
     ax: Axes | None = None,
     *,
-    law: Any = None,
+    dist: Any = None,
     at: ArrayLike | None = None,
     size: float = 48.0,
     bins: int = 24,
@@ -50,7 +50,7 @@ def roses_on_map(
         The places, in the units of the axes.
     ax : axes, optional
         The map; new axes by default. Set its limits and aspect as for any other plot.
-    law : law on the circle, optional
+    dist : distribution on the circle, optional
         A batch, one for each place, as from ``predict_dist``.
     at : array_like, shape (places, 2), optional
         Where the roses stand, with a line to their places; at the places themselves by default.
@@ -87,9 +87,11 @@ def roses_on_map(
     places = _pairs(x, y, len(sets))
     centres = places if at is None else _centres(at, len(sets))
     diameter = check.single_positive(size, "size")
-    if law is not None and getattr(law, "batch_shape", None) != (len(sets),):
-        shape = getattr(law, "batch_shape", type(law).__name__)
-        raise ValueError(f"law must be a batch of {len(sets)} laws, one for each place, its shape is {shape}")
+    if dist is not None and getattr(dist, "batch_shape", None) != (len(sets),):
+        shape = getattr(dist, "batch_shape", type(dist).__name__)
+        raise ValueError(
+            f"distribution must be a batch of {len(sets)} distributions, one for each place, its shape is {shape}"
+        )
     furthest = None if reach is None else check.single_positive(reach, "reach")
     is_new, ax = ax is None, flat_axes(ax)
     if at is not None:
@@ -104,8 +106,8 @@ def roses_on_map(
     roses = [_inset(ax, centre, diameter, dress) for centre in centres]
     for k, (inset, seen) in enumerate(zip(roses, sets, strict=True)):
         rose(seen, inset, bins=bins, **{"color": _BARS, "linewidth": 0.2, **bar_options})
-        if law is not None:
-            circular_density(law[k], inset, **{"linewidth": 1.4, **(line_options or {})})
+        if dist is not None:
+            circular_density(dist[k], inset, **{"linewidth": 1.4, **(line_options or {})})
     rim = furthest or _ROOM * max(_furthest(inset) for inset in roses)
     for inset in roses:
         inset.set_rmin(0.0)

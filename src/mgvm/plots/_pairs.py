@@ -1,4 +1,7 @@
-"""All pairs of several angles: margins on the diagonal, densities below it, points above it."""
+"""All pairs of several angles: margins on the diagonal, densities below it, points above it.
+
+A density on a periodic grid from draws: counts, smoothed by a wrapped normal kernel.
+"""
 
 from __future__ import annotations
 
@@ -11,12 +14,40 @@ from numpy.typing import ArrayLike
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.plots import _torus
-from mgvm.plots._axes import new_figure
-from mgvm.plots._scales import Scale, scale_of
-from mgvm.plots._smooth import smooth_density
+from mgvm.plots._axes import Scale, new_figure, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+
+_WIDEST, _STEPS = 1.0, 40  # of the kernels that are tried, radians
+_RESOLVED = 1.2  # the narrowest, in steps of the grid
+
+
+def smooth_density(angles: FloatArray, points: int, width: float | None = None) -> FloatArray:
+    """Density of rows (n, D) at the grid -π + 2π k / points along each of the D angles; D is 1 or 2.
+
+    The width h of the kernel, whose Fourier coefficients are w_k = exp(-h²|k|²/2), is given or the one of least squared
+    error by leave-one-out, ∫ f̂² - (2/n) Σ_i f̂_{-i}(x_i); with the data's coefficients φ_k it is, up to a factor,
+    Σ_k |φ_k|² w_k² - 2 (n |φ_k|² - 1) w_k / (n - 1).
+    """
+    count, dimension = angles.shape
+    cells = np.floor((angles + np.pi) * (points / (2.0 * np.pi)) + 0.5).astype(np.int64) % points
+    histogram = np.zeros((points,) * dimension)
+    np.add.at(histogram, tuple(cells.T), 1.0 / count)
+    coefficients = np.fft.fftn(histogram)
+    waves = np.fft.fftfreq(points, 1.0 / points)
+    square = sum(part**2 for part in np.meshgrid(*[waves] * dimension, indexing="ij"))
+    power = np.abs(coefficients) ** 2
+
+    def loss(width: float) -> float:
+        kernel = np.exp(-0.5 * width**2 * square)
+        return float(np.sum(power * kernel**2 - 2.0 * (count * power - 1.0) * kernel / max(count - 1, 1)))
+
+    widths = np.geomspace(_RESOLVED * 2.0 * np.pi / points, _WIDEST, _STEPS)
+    best = min(widths, key=loss) if width is None else width
+    smooth = np.fft.ifftn(coefficients * np.exp(-0.5 * best**2 * square)).real
+    return np.clip(smooth, 0.0, None) * (points / (2.0 * np.pi)) ** dimension
+
 
 _BARS, _CURVE = "#D5D8DC", "#0072B2"
 _GRID = 120
@@ -27,7 +58,7 @@ _INCHES = 2.1  # of a panel
 
 def torus_pairs(
     angles: ArrayLike | None = None,
-    law: Any = None,
+    dist: Any = None,
     *,
     fig: Any = None,
     names: Sequence[str] | None = None,
@@ -39,17 +70,17 @@ def torus_pairs(
     """Margins p(φ_i), densities p(φ_i, φ_j) below the diagonal and points (φ_j, φ_i) above it, for all pairs of angles.
 
     Every panel is one turn wide, and its opposite edges are the same line. Below the diagonal are the smallest regions
-    that hold the given shares of the mass: of the law, where there is one, or else of the data, smoothed by a wrapped
-    normal kernel whose width is chosen by leave-one-out. Above it are the data, or draws from the law. On the diagonal
-    are a histogram of the data, or of the draws, and the law's margin, or the smoothed one.
+    that hold the given shares of the mass: of the distribution, where there is one, or else of the data, smoothed by a
+    wrapped normal kernel whose width is chosen by leave-one-out. Above it are the data, or draws from the distribution.
+    On the diagonal are a histogram of the data, or of the draws, and the distribution's margin, or the smoothed one.
 
     Parameters
     ----------
     angles : array_like, shape (n, D), optional
-        Radians, NaN where missing; at least these or a law. D >= 2.
-    law : law on the torus, optional
-        One that knows its margins (`MultivariateWrappedNormal`, all laws of two angles) is drawn as it is; of others
-        (`MGvM`, `TorusMixture`) 20,000 draws are smoothed as data are.
+        Radians, NaN where missing; at least these or a distribution. D >= 2.
+    dist : distribution on the torus, optional
+        One that knows its margins (`MultivariateWrappedNormal`, all distributions of two angles) is drawn as it is; of
+        others (`MGvM`, `TorusMixture`) 20,000 draws are smoothed as data are.
     fig : matplotlib figure or subfigure, optional
         An empty one to draw in; a new one by default.
     names : sequence of str, optional
@@ -82,15 +113,15 @@ def torus_pairs(
     scale, count = scale_of(unit), check.integer(bins, "bins", minimum=1)
     source = check.generator(rng)
     data = None if angles is None else check.angle_data_or_nan(angles, "angles")
-    draws = None if law is None else _draws(law, source)
+    draws = None if dist is None else _draws(dist, source)
     rows = data if data is not None else draws
     if rows is None:
-        raise ValueError("nothing to draw: give angles, a law or both")
-    size = _checked_size(rows, law)
+        raise ValueError("nothing to draw: give angles, a distribution or both")
+    size = _checked_size(rows, dist)
     labels = _names(names, size)
     figure = new_figure((_INCHES * size, _INCHES * size)) if fig is None else fig
     panels = figure.subplots(size, size, squeeze=False)
-    margins = _Margins(law, draws if draws is not None else rows, scale, size)
+    margins = _Margins(dist, draws if draws is not None else rows, scale, size)
     shown = rows if len(rows) <= _SHOWN else rows[source.choice(len(rows), _SHOWN, replace=False)]
     for i in range(size):
         for j in range(size):
@@ -107,25 +138,25 @@ def torus_pairs(
 class _Margins:
     """Densities of one and of two angles on the grid of the panels."""
 
-    def __init__(self, law: Any, rows: FloatArray, scale: Scale, size: int) -> None:
-        self.law, self.rows = law, rows
+    def __init__(self, dist: Any, rows: FloatArray, scale: Scale, size: int) -> None:
+        self.dist, self.rows = dist, rows
         self.angles = scale.angle(_torus.grid_axis(scale, _GRID)[:-1])
         # Where the points of the panels lie on the grid of the smoothed densities, which begins at -π.
         self.order = np.round((self.angles + np.pi) * (_GRID / (2.0 * np.pi))).astype(np.int64) % _GRID
-        self.whole = _torus.on_grid(law, self.angles) if law is not None and size == 2 else None
+        self.whole = _torus.on_grid(dist, self.angles) if dist is not None and size == 2 else None
 
     def one(self, i: int) -> FloatArray:
         if self.whole is not None:
             return np.asarray(self.whole.sum(axis=1 - i) * (2.0 * np.pi / _GRID))
-        if hasattr(self.law, "marginal"):
-            return np.asarray(self.law.marginal(i).pdf(self.angles))
+        if hasattr(self.dist, "marginal"):
+            return np.asarray(self.dist.marginal(i).pdf(self.angles))
         return smooth_density(self._seen([i]), _GRID)[self.order]
 
     def two(self, i: int, j: int) -> FloatArray:
         if self.whole is not None:
             return self.whole
-        if hasattr(self.law, "marginal"):
-            return _torus.on_grid(self.law.marginal([i, j]), self.angles)
+        if hasattr(self.dist, "marginal"):
+            return _torus.on_grid(self.dist.marginal([i, j]), self.angles)
         return smooth_density(self._seen([i, j]), _GRID)[np.ix_(self.order, self.order)]
 
     def _seen(self, columns: list[int]) -> FloatArray:
@@ -136,23 +167,25 @@ class _Margins:
         return chosen
 
 
-def _draws(law: Any, source: np.random.Generator) -> FloatArray:
-    """Rows from the law; a mixture says as well which component each comes from."""
-    if not hasattr(law, "sample"):
-        raise TypeError(f"law must be a law on the torus with a method sample, got {type(law).__name__}")
-    found = law.sample(_DRAWS, rng=source)
+def _draws(dist: Any, source: np.random.Generator) -> FloatArray:
+    """Rows from the distribution; a mixture says as well which component each comes from."""
+    if not hasattr(dist, "sample"):
+        raise TypeError(
+            f"distribution must be a distribution on the torus with a method sample, got {type(dist).__name__}"
+        )
+    found = dist.sample(_DRAWS, rng=source)
     rows = np.asarray(found[0] if isinstance(found, tuple) else found)
     if rows.ndim != 2:
-        raise ValueError(f"law must be a single law on the torus, its draws have shape {rows.shape}")
+        raise ValueError(f"distribution must be a single distribution on the torus, its draws have shape {rows.shape}")
     return rows
 
 
-def _checked_size(rows: FloatArray, law: Any) -> int:
+def _checked_size(rows: FloatArray, dist: Any) -> int:
     if rows.ndim != 2 or rows.shape[1] < 2:
         raise ValueError(f"angles must have shape (n, D) with D >= 2, got {rows.shape}; one angle is drawn by rose")
-    size = getattr(law, "dimension", getattr(law, "n_features_in_", rows.shape[1]))
+    size = getattr(dist, "dimension", getattr(dist, "n_features_in_", rows.shape[1]))
     if size != rows.shape[1]:
-        raise ValueError(f"angles have {rows.shape[1]} columns and the law {size} angles; they must agree")
+        raise ValueError(f"angles have {rows.shape[1]} columns and the distribution {size} angles; they must agree")
     return rows.shape[1]
 
 

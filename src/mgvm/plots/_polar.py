@@ -24,7 +24,7 @@ _WINDS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
 
 
 class HasDensity(Protocol):
-    """Any law on the circle."""
+    """Any distribution on the circle."""
 
     def pdf(self, x: ArrayLike, /) -> NDArray[np.float64]:
         """Density at x."""
@@ -35,7 +35,7 @@ def radius(density: ArrayLike) -> NDArray[np.float64]:
     """The radius sqrt(2 f) at which a density f is drawn.
 
     A sector of radius r and angle d has the area d r^2 / 2, which at this radius is f d, its probability. The uniform
-    law becomes a disc of radius 1 / sqrt(pi) and area 1.
+    distribution becomes a disc of radius 1 / sqrt(pi) and area 1.
 
     Parameters
     ----------
@@ -116,14 +116,14 @@ def _bin_shares(angles: NDArray[np.float64], counts: NDArray[np.float64], bins: 
 
 
 def circular_density(
-    law: HasDensity, ax: Axes | None = None, *, points: int = 721, **line_options: Any
+    dist: HasDensity, ax: Axes | None = None, *, points: int = 721, **line_options: Any
 ) -> list[Line2D]:
-    """Density of a law as a closed curve at the radius sqrt(2 f), the scale of `rose`.
+    """Density of a distribution as a closed curve at the radius sqrt(2 f), the scale of `rose`.
 
     Parameters
     ----------
-    law : law on the circle
-        Anything with ``pdf``; one law, not a batch.
+    dist : distribution on the circle
+        Anything with ``pdf``; one distribution, not a batch.
     ax : polar axes, optional
         Where to draw; new axes by default.
     points : int, default 721
@@ -146,9 +146,11 @@ def circular_density(
     """
     points = _validation.integer(points, "points", minimum=4)
     grid = np.linspace(-np.pi, np.pi, points)
-    density = np.asarray(law.pdf(grid))
+    density = np.asarray(dist.pdf(grid))
     if density.shape != grid.shape:
-        raise ValueError(f"law must be a single law, its pdf of {grid.shape} angles has shape {density.shape}")
+        raise ValueError(
+            f"distribution must be a single distribution, its pdf of {grid.shape} angles has shape {density.shape}"
+        )
     ax = polar_axes(ax)
     lines = ax.plot(grid, radius(density), **{"color": _CURVE, "linewidth": 1.8, **line_options})
     ax.set_rmin(0.0)

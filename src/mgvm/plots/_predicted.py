@@ -1,4 +1,4 @@
-"""Predicted laws where they were asked for: arcs at places of a map, densities along one input."""
+"""Predicted distributions where they were asked for: arcs at places of a map, densities along one input."""
 
 from __future__ import annotations
 
@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation
-from mgvm.plots._axes import flat_axes
-from mgvm.plots._scales import scale_of
+from mgvm.plots._axes import flat_axes, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -27,7 +26,7 @@ _NEEDLE = 1.3  # its length in radii
 
 
 def arcs(
-    law: Any,
+    dist: Any,
     x: ArrayLike,
     y: ArrayLike,
     ax: Axes | None = None,
@@ -38,24 +37,25 @@ def arcs(
     radius: float = 12.0,
     **line_options: Any,
 ) -> list[LineCollection]:
-    """Laws of angles at places of a map: the smallest sets that hold given shares of the mass, as arcs of a circle.
+    """Distributions of angles at places of a map: the smallest sets that hold given shares of the mass, as arcs of a
+    circle.
 
-    The arcs of every law lie on a circle about its place, the smaller the share the thicker. They are drawn in points,
-    so that the circles stay round and equally large whatever the units of the axes.
+    The arcs of every distribution lie on a circle about its place, the smaller the share the thicker. They are drawn in
+    points, so that the circles stay round and equally large whatever the units of the axes.
 
     Parameters
     ----------
-    law : law on the circle
-        A batch, as from ``predict_dist``, or a single law.
+    dist : distribution on the circle
+        A batch, as from ``predict_dist``, or a single distribution.
     x, y : array_like
-        The places, in the units of the axes; as many as there are laws.
+        The places, in the units of the axes; as many as there are distributions.
     ax : axes, optional
         Where to draw; new axes by default.
     masses : sequence of float
         Shares of the mass, each between 0 and 1.
     observed : array_like, optional
-        An angle for each law, drawn as a needle from its place across its circle: blue where it lies in the largest
-        set, orange where it does not.
+        An angle for each distribution, drawn as a needle from its place across its circle: blue where it lies in the
+        largest set, orange where it does not.
     compass : bool, default False
         Whether the angles turn clockwise from the top of the map, as on a compass, and not anti-clockwise from its
         right.
@@ -73,15 +73,15 @@ def arcs(
     --------
     >>> from mgvm import VonMises
     >>> from mgvm.plots import arcs
-    >>> law = VonMises([0.0, 1.5], [2.0, 8.0])
-    >>> wide, narrow, needles = arcs(law, [7.1, 9.9], [50.7, 53.5], observed=[0.3, 2.9])
+    >>> dist = VonMises([0.0, 1.5], [2.0, 8.0])
+    >>> wide, narrow, needles = arcs(dist, [7.1, 9.9], [50.7, 53.5], observed=[0.3, 2.9])
     >>> len(wide.get_segments()), len(needles.get_segments())
     (2, 2)
     """
     shares = np.sort(_validation.fraction(list(masses), "masses"))[::-1]
     size = _validation.single_positive(radius, "radius")
-    places = _places(law, x, y)
-    sets = [np.asarray(law.interval(float(share))).reshape(len(places), -1, 2) for share in shares]
+    places = _places(dist, x, y)
+    sets = [np.asarray(dist.interval(float(share))).reshape(len(places), -1, 2) for share in shares]
     ax = flat_axes(ax)
     widths = size * np.linspace(*_WIDTHS, shares.size)
     drawn = []
@@ -92,26 +92,32 @@ def arcs(
     if observed is not None:
         angles = _validation.angle_data(observed, "observed").ravel()
         if angles.size != len(places):
-            raise ValueError(f"observed must have an angle for each of the {len(places)} laws, got {angles.size}")
+            raise ValueError(
+                f"observed must have an angle for each of the {len(places)} distributions, got {angles.size}"
+            )
         drawn.append(_needles(ax, angles, sets[0], places, size, compass))
     ax.update_datalim(places)
     ax.autoscale_view()
     return drawn
 
 
-def _places(law: Any, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
-    """Shape (laws, 2)."""
-    if not (hasattr(law, "interval") and hasattr(law, "batch_shape")):
-        raise TypeError(f"law must be a law on the circle, as from predict_dist, got {type(law).__name__}")
+def _places(dist: Any, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+    """Shape (distributions, 2)."""
+    if not (hasattr(dist, "interval") and hasattr(dist, "batch_shape")):
+        raise TypeError(
+            f"distribution must be a distribution on the circle, as from predict_dist, got {type(dist).__name__}"
+        )
     east, north = (np.ravel(_validation.finite(value, name)) for value, name in ((x, "x"), (y, "y")))
-    count = int(np.prod(law.batch_shape))
+    count = int(np.prod(dist.batch_shape))
     if not east.size == north.size == count:
-        raise ValueError(f"x and y must have a value for each of the {count} laws, got {east.size} and {north.size}")
+        raise ValueError(
+            f"x and y must have a value for each of the {count} distributions, got {east.size} and {north.size}"
+        )
     return np.stack([east, north], axis=1)
 
 
 def _arc_paths(ends: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[NDArray[np.float64]]]:
-    """The law of each arc of `ends` (laws, arcs, 2), NaN where there is none, and angles along it."""
+    """The distribution of each arc of `ends` (distributions, arcs, 2), NaN where there is none, and angles along it."""
     owner, which = np.nonzero(~np.isnan(ends[..., 0]))
     paths = []
     for lower, upper in ends[owner, which]:
@@ -155,7 +161,7 @@ def _glyphs(ax: Axes, lines: Sequence[Any], places: NDArray[np.float64], options
 
 
 def predictive_density(
-    law: Any,
+    dist: Any,
     x: ArrayLike,
     ax: Axes | None = None,
     *,
@@ -169,9 +175,9 @@ def predictive_density(
 
     Parameters
     ----------
-    law : law on the circle
-        A batch of laws with ``pdf``, as from ``predict_dist``.
-    x : array_like, shape (laws,)
+    dist : distribution on the circle
+        A batch of distributions with ``pdf``, as from ``predict_dist``.
+    x : array_like, shape (distributions,)
         Their inputs, at least two, increasing.
     ax : axes, optional
         Where to draw; new axes by default.
@@ -203,16 +209,18 @@ def predictive_density(
     ['−360°', '−180°', '0°', '180°', '360°']
     """
     inputs = _validation.finite(x, "x")
-    shape = getattr(law, "batch_shape", None)
+    shape = getattr(dist, "batch_shape", None)
     if inputs.ndim != 1 or inputs.size < 2 or (np.diff(inputs) <= 0).any():
         raise ValueError(f"x must be a row of at least two increasing inputs, got shape {inputs.shape}; sort it first")
     if shape != inputs.shape:
-        raise ValueError(f"law must be a batch of {inputs.size} laws, one for each input, its shape is {shape}")
+        raise ValueError(
+            f"distribution must be a batch of {inputs.size} distributions, one for each input, its shape is {shape}"
+        )
     scale, count = scale_of(unit), _validation.integer(turns, "turns", minimum=1)
     steps = _validation.integer(points, "points", minimum=8)
     seen = None if observed is None else _observed(observed)
     places = scale.middle + scale.turn * (np.arange(count * steps + 1) / steps - 0.5 * count)
-    density = np.asarray(law[:, None].pdf(scale.angle(places[:steps])))
+    density = np.asarray(dist[:, None].pdf(scale.angle(places[:steps])))
     shades = density[:, np.arange(places.size) % steps]
     ax = flat_axes(ax)
     options = {"cmap": _MAP, "vmin": 0.0, "shading": "nearest", "rasterized": True, **mesh_options}

@@ -95,7 +95,7 @@ def skeleton(
     Examples
     --------
     >>> import numpy as np
-    >>> from mgvm.models import CircularPCA, KinematicTree
+    >>> from mgvm.pca import CircularPCA, KinematicTree
     >>> from mgvm.plots import skeleton
     >>> swing = 0.8 * np.sin(np.linspace(0.0, 12.0, 200))
     >>> hand = np.column_stack([np.cos(swing), np.sin(swing)]) + 0.01 * np.random.default_rng(0).normal(size=(200, 2))

@@ -10,8 +10,7 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import flat_axes
-from mgvm.plots._scales import Scale, scale_of
+from mgvm.plots._axes import Scale, flat_axes, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -26,7 +25,7 @@ MASSES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 
 def torus_density(
-    law: Any,
+    dist: Any,
     ax: Axes | None = None,
     *,
     masses: Sequence[float] = MASSES,
@@ -34,11 +33,11 @@ def torus_density(
     points: int = 240,
     **contour_options: Any,
 ) -> QuadContourSet:
-    """Regions of highest density of a law of two angles: the smallest ones that hold given shares of its mass.
+    """Regions of highest density of a distribution of two angles: the smallest ones that hold given shares of its mass.
 
     Parameters
     ----------
-    law : law on the torus of two angles
+    dist : distribution on the torus of two angles
         Anything with ``logpdf`` (`MGvM`, `MultivariateWrappedNormal`) or ``score_samples`` (`TorusMixture`).
     ax : axes, optional
         Where to draw; new axes by default. The first angle runs to the right, the second upwards.
@@ -67,7 +66,7 @@ def torus_density(
     shares = np.sort(_validation.fraction(list(masses), "masses"))[::-1]
     scale = scale_of(unit)
     axis = grid_axis(scale, _validation.integer(points, "points", minimum=8))
-    density = on_grid(law, scale.angle(axis[:-1]))
+    density = on_grid(dist, scale.angle(axis[:-1]))
     return regions(flat_axes(ax), density, shares, scale, contour_options)
 
 
@@ -93,16 +92,16 @@ def regions(
     return drawn
 
 
-def on_grid(law: Any, angles: FloatArray) -> FloatArray:
+def on_grid(dist: Any, angles: FloatArray) -> FloatArray:
     """Density at all pairs, the first angle along the first axis."""
     pairs = np.stack(np.meshgrid(angles, angles, indexing="ij"), axis=-1).reshape(-1, 2)
-    evaluate = getattr(law, "score_samples", None) or getattr(law, "logpdf", None)
+    evaluate = getattr(dist, "score_samples", None) or getattr(dist, "logpdf", None)
     if evaluate is None:
-        raise TypeError(f"law must have logpdf or score_samples, {type(law).__name__} has neither")
+        raise TypeError(f"distribution must have logpdf or score_samples, {type(dist).__name__} has neither")
     values = np.asarray(evaluate(pairs))
     if values.shape != (len(pairs),):
         raise ValueError(
-            f"law must be a single law of two angles, its log density of {len(pairs)} points has shape {values.shape}"
+            f"distribution must be a single distribution of two angles, its log density of {len(pairs)} points has shape {values.shape}"
         )
     return np.exp(values).reshape(angles.size, angles.size)
 

@@ -8,8 +8,7 @@ import numpy as np
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import flat_axes
-from mgvm.plots._scales import scale_of
+from mgvm.plots._axes import flat_axes, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -31,7 +30,7 @@ def free_energy(result: Any, ax: Axes | None = None, **line_options: Any) -> lis
     ----------
     result : object or array_like
         What has a history: a fitted `CircularPCA` (``free_energy_``) or `TorusMixture` (``lower_bounds_``), the result
-        of `mean_field` (``trace``), or the numbers themselves, one column for each law of a batch.
+        of `mean_field` (``trace``), or the numbers themselves, one column for each distribution of a batch.
     ax : axes, optional
         Where to draw; new axes by default.
     **line_options
@@ -40,7 +39,7 @@ def free_energy(result: Any, ax: Axes | None = None, **line_options: Any) -> lis
     Returns
     -------
     list of matplotlib.lines.Line2D
-        The line, or one for each law of a batch.
+        The line, or one for each distribution of a batch.
 
     Examples
     --------
@@ -75,7 +74,7 @@ def free_energy(result: Any, ax: Axes | None = None, **line_options: Any) -> lis
 
 
 def _history(result: Any) -> FloatArray:
-    """Shape (iterations, laws)."""
+    """Shape (iterations, distributions)."""
     found = (getattr(result, name, None) for name in _HISTORIES)
     # An array has a method called trace.
     values = next((history for history in found if history is not None and not callable(history)), result)

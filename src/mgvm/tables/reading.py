@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from mgvm.tables.errors import TableError
+from mgvm.tables.columns import TableError
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mgvm._validation import FloatArray
-from mgvm.tables.columns import find_columns, is_missing
-from mgvm.tables.errors import TableError
+from mgvm.tables.columns import TableError, find_columns, is_missing
 
 if TYPE_CHECKING:
     import pandas as pd

@@ -8,8 +8,8 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from mgvm.saving._placing import placed
-from mgvm.tables.errors import RefusedError, TableError
+from mgvm._atomic import placed
+from mgvm.tables.columns import RefusedError, TableError
 from mgvm.tables.reading import COMPRESSED, kind_of
 
 if TYPE_CHECKING:

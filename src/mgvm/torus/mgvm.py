@@ -1,23 +1,244 @@
-"""The multivariate Generalised von Mises law."""
+"""The multivariate Generalised von Mises distribution.
+
+Ways to make an mGvM other than from its natural parameters: its other forms, and data.
+
+Which engine answers for a distribution on the torus.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy import sparse
 
 from mgvm import _validation as check
+from mgvm.natural import forms, parameters
+from mgvm.natural import parameters as _parameters
+from mgvm.natural.parameters import Natural
+
+if TYPE_CHECKING:
+    from mgvm.learning.result import TorusFit
+import math
+from collections.abc import Mapping
+
+from scipy import sparse
+
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.gvm import GvM
-from mgvm.inference import _density, _natural_vector
-from mgvm.inference._law import Matrix, Natural
+from mgvm.inference._annealing import annealed_log_normalizer
+from mgvm.inference._exact_chain import chain_log_normalizers, exact_chain
+from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
+from mgvm.inference._gibbs import independent_draws
 from mgvm.inference.result import LogNormalizer
-from mgvm.torus import _engines, _forms, _parameters
-from mgvm.torus._makers import Makers
+from mgvm.natural import density
+from mgvm.natural.graph import forest, without_rounding
+from mgvm.natural.parameters import Matrix
+
+
+class Makers:
+    """What `MGvM` inherits: class methods that make distributions."""
+
+    if TYPE_CHECKING:
+
+        def __init__(self, a: ArrayLike, b: ArrayLike | None = None, P: Any = None, Q: Any = None): ...
+
+        @classmethod
+        def _of(cls, dist: Natural) -> Self: ...
+
+        def rotate(self, delta: ArrayLike) -> Self: ...
+
+    @classmethod
+    def from_precision(cls, nu: ArrayLike, kappa: ArrayLike, W: Any) -> Self:
+        """κ·cos(φ - ν) - ½ xᵀWx, x = [cos φ; sin φ]: the over-parametrised form.
+
+        W (2D, 2D) is symmetric, dense or sparse, all cosines before all sines; it need not be positive definite, and
+        adding a number to both diagonal entries of an angle changes nothing.
+        """
+        shape = _parameters.shape_of(W, "W")
+        if len(shape) != 2 or shape[0] < 2 or shape[0] % 2:
+            raise ValueError(f"W must have shape (2D, 2D), all cosines before all sines, got {shape}")
+        rows, size = shape[0], shape[0] // 2
+        strength = forms.per_angle(kappa, "kappa", size, sign=False)
+        direction = forms.per_angle(nu, "nu", size)
+        matrix = _parameters.symmetric(W, "W", rows)
+        return cls(strength * np.exp(1j * direction), *forms.precision_to_natural(matrix, size))
+
+    @classmethod
+    def from_gaussian(cls, mean: ArrayLike, cov: ArrayLike) -> Self:
+        """N(mean, cov) in R^{2D}, all cosines before all sines, conditioned on cos² + sin² = 1 of every angle."""
+        centre = check.finite(mean, "mean")
+        if centre.ndim != 1 or centre.size == 0 or centre.size % 2:
+            raise ValueError(f"mean must have shape (2D,), all cosines before all sines, got {centre.shape}")
+        if np.shape(cov) != (centre.size, centre.size):
+            raise ValueError(f"cov must have shape ({centre.size}, {centre.size}) as mean has {centre.size} numbers")
+        W = np.linalg.inv(check.covariance(cov, centre.size))
+        W = 0.5 * (W + W.T)
+        size, pull = centre.size // 2, W @ centre
+        return cls(pull[:size] + 1j * pull[size:], *forms.precision_to_natural(W, size))
+
+    @classmethod
+    def from_sine(cls, mu: ArrayLike, kappa: ArrayLike, G: Any) -> Self:
+        """κ·cos(φ - μ) + sin(φ - μ)ᵀ G sin(φ - μ): the multivariate von Mises (sine) distribution.
+
+        G is symmetric, dense or sparse. Authors who write ½ sᵀΛs mean G = Λ/2.
+        """
+        shape = _parameters.shape_of(G, "G")
+        size = max(forms.length(mu, kappa), shape[0] if len(shape) == 2 else 1)
+        if shape != (size, size):
+            raise ValueError(f"G must have shape ({size}, {size}), one row an angle, got {shape}")
+        strength = forms.per_angle(kappa, "kappa", size, sign=False)
+        dist = cls(strength.astype(complex), *forms.sine_rotation(G, size))
+        return dist.rotate(forms.per_angle(mu, "mu", size))
+
+    @classmethod
+    def from_polar(
+        cls,
+        kappa1: ArrayLike,
+        nu1: ArrayLike,
+        kappa2: ArrayLike = 0.0,
+        nu2: ArrayLike = 0.0,
+        U: ArrayLike = 0.0,
+        alpha: ArrayLike = 0.0,
+        V: ArrayLike = 0.0,
+        beta: ArrayLike = 0.0,
+    ) -> Self:
+        """κ₁·cos(φ - ν₁) + κ₂·cos 2(φ - ν₂) + ½ Σ_dj [U_dj cos(φ_d - φ_j - α_dj) + V_dj cos(φ_d + φ_j - β_dj)].
+
+        The paper's minimal form, corrected. U, V and β are symmetric, α is antisymmetric; diagonals are ignored.
+        """
+        size = forms.length(kappa1, nu1, kappa2, nu2, U, alpha, V, beta)
+        first = forms.per_angle(kappa1, "kappa1", size, sign=False)
+        second = forms.per_angle(kappa2, "kappa2", size, sign=False)
+        return cls(
+            first * np.exp(1j * forms.per_angle(nu1, "nu1", size)),
+            second * np.exp(2j * forms.per_angle(nu2, "nu2", size)),
+            forms.phasors(U, alpha, ("U", "alpha"), size, sign=-1),
+            forms.phasors(V, beta, ("V", "beta"), size, sign=1),
+        )
+
+    @classmethod
+    def from_natural_vector(cls, theta: ArrayLike, dimension: int, order: int = 2) -> Self:
+        """The distribution with natural parameters θ, as `natural_vector` lists them."""
+        numbers = check.finite(theta, "theta")
+        size = check.integer(dimension, "dimension", minimum=1)
+        return cls._of(parameters.unpack(numbers, size, check.integer(order, "order", minimum=1)))
+
+    @classmethod
+    def from_fit(cls, fit: TorusFit) -> Self:
+        """The distribution that a learner of `mgvm.learning` found."""
+        return cls(fit.a, fit.b if len(fit.b) else None, fit.P, fit.Q)
+
+    @classmethod
+    def fit(
+        cls,
+        data: ArrayLike,
+        method: str = "auto",
+        *,
+        order: int = 2,
+        submodel: Any = None,
+        weights: ArrayLike | None = None,
+        penalty: float | str = 0.0,
+        rng: Any = None,
+        **options: Any,
+    ) -> Self:
+        """The distribution learnt from rows of angles (N, D), NaN where missing.
+
+        Parameters
+        ----------
+        data : array_like, shape (N, D)
+            Angles in radians.
+        method : {"auto", "score_matching", "pseudo_likelihood", "likelihood"}
+            "auto" is maximum likelihood for up to three angles, pseudo-likelihood beyond.
+        order : int
+            Harmonics of every angle.
+        submodel : None, str, matrix or list of edges, Submodel
+            Which parameters are free: all, "torus graph", "differences", "sine", "independent", or some edges only.
+        weights : array_like, shape (N,), optional
+            Weights of the rows.
+        penalty : float or str
+            Group penalty by which edges are selected.
+        rng : None, seed or Generator
+            Source of randomness.
+        **options
+            See `mgvm.learning.fit_torus`, which also says how the fit went and gives standard errors.
+
+        Examples
+        --------
+        >>> from mgvm import MGvM
+        >>> truth = MGvM(a=[2.0, 0.0, 0.0, 0.0], P=[[0, 1, 0, 0], [1, 0, 1, 0], [0, 1, 0, 1], [0, 0, 1, 0]])
+        >>> dist = MGvM.fit(truth.sample(2000, rng=0), submodel="differences", order=1)
+        >>> dist
+        MGvM(4 angles, order 1, dense couplings)
+        """
+        from mgvm.learning.fitting import fit_torus
+
+        found = fit_torus(
+            data,
+            method,
+            order=order,
+            submodel=submodel,
+            weights=weights,
+            penalty=penalty,
+            rng=rng,
+            **options,
+        )
+        return cls.from_fit(found)
+
+
+_GRID = 3  # angles up to which quadrature is exact and cheap
+
+
+def log_normalizer(dist: Natural, method: str, rng: Any) -> LogNormalizer | FloatArray:
+    """log Z by the named method, or by the first exact one that applies; an array for a batch."""
+    batch, source = dist.a.shape[:-1], check.generator(rng)
+    rows = dist._replace(a=dist.a.reshape(math.prod(batch), dist.dimension))
+    for name in (method,) if method != "auto" else _candidates(dist):
+        try:
+            found = [_METHODS[name](rows, source)] if name != "annealing" else _anneal(rows, source)
+        except (ValueError, MemoryError):
+            # An exact engine may find a distribution too large or too narrow for it; annealing takes any.
+            if method != "auto" or name == "annealing":
+                raise
+            continue
+        if name == "annealing":
+            return found[0] if not batch else np.array(found, dtype=float).reshape(batch)
+        return found[0].reshape(batch) if batch else LogNormalizer(float(found[0][0]), method=_LABELS[name])
+    raise AssertionError("annealing answers for every distribution")
+
+
+def _anneal(rows: Natural, rng: np.random.Generator) -> list[Any]:
+    return [annealed_log_normalizer(rows._replace(a=a), rng).log_normalizer for a in rows.a]
+
+
+_METHODS = {
+    "grid": lambda rows, _: grid_log_normalizers(rows),
+    "chain": lambda rows, _: chain_log_normalizers(rows),
+}
+_LABELS = {"grid": "quadrature", "chain": "exact chain"}
+
+
+def sample(dist: Natural, count: int, method: str, rng: np.random.Generator) -> FloatArray:
+    """Draws (count, D) of one distribution by the named method, or by the first that applies."""
+    engines: dict[str, Any] = {"grid": exact_grid, "chain": exact_chain}
+    for name in (method,) if method != "auto" else _candidates(dist):
+        if name not in engines:
+            break
+        try:
+            return engines[name](dist).sample(count, rng=rng)
+        except (ValueError, MemoryError):
+            if method != "auto":
+                raise
+    return independent_draws(dist, count, rng)
+
+
+def _candidates(dist: Natural) -> list[str]:
+    """Exact methods that apply, then the one that always does."""
+    exact = ["grid"] if dist.dimension <= _GRID else []
+    if forest(dist) is not None or (dist.dimension > _GRID and forest(without_rounding(dist)) is not None):
+        exact.append("chain")
+    return [*exact, "annealing"]
+
 
 _SAME = 1e-12
 _STORED = ("a", "b", "_P", "_Q")
@@ -32,7 +253,7 @@ class MGvM(Makers):
     Parameters
     ----------
     a : array_like of complex, shape (..., D)
-        First harmonics. Axes in front form a batch of laws that share b, P and Q.
+        First harmonics. Axes in front form a batch of distributions that share b, P and Q.
     b : array_like of complex, shape (D,) or (T - 1, D), optional
         Harmonics 2 .. T of every angle; none by default.
     P : array_like or sparse matrix of complex, shape (D, D), optional
@@ -42,18 +263,19 @@ class MGvM(Makers):
 
     Notes
     -----
-    Laws are frozen values. Two are equal when their natural parameters agree to rounding (1e-12 of the largest).
+    Distributions are frozen values. Two are equal when their natural parameters agree to rounding (1e-12 of the
+    largest).
 
     Examples
     --------
     >>> import numpy as np
     >>> from mgvm import MGvM
-    >>> law = MGvM(a=[2.0, 1.0j], P=[[0.0, 1.5], [1.5, 0.0]])
-    >>> law.logpdf([0.3, 0.9]).round(6)
+    >>> dist = MGvM(a=[2.0, 1.0j], P=[[0.0, 1.5], [1.5, 0.0]])
+    >>> dist.logpdf([0.3, 0.9]).round(6)
     np.float64(-1.289062)
-    >>> law.conditional({0: 0.3}).mean_direction().round(6)
+    >>> dist.conditional({0: 0.3}).mean_direction().round(6)
     np.float64(0.788971)
-    >>> law.sample(1000, rng=0).shape
+    >>> dist.sample(1000, rng=0).shape
     (1000, 2)
     """
 
@@ -68,59 +290,62 @@ class MGvM(Makers):
         size = first.shape[-1]
         self._set(Natural(first, _parameters.harmonics(b, size), *_parameters.couplings(P, Q, size)))
 
-    def _set(self, law: Natural) -> None:
+    def _set(self, dist: Natural) -> None:
         """Check and keep parameters; the only way in."""
-        _parameters.check_concentration(law)
-        for name, value in zip(_STORED, law, strict=True):
+        _parameters.check_concentration(dist)
+        for name, value in zip(_STORED, dist, strict=True):
             self.__dict__[name] = _frozen(value.copy())
         self.__dict__["_known"] = {}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        # Copies and unpickled laws are frozen, too.
+        # Copies and unpickled distributions are frozen, too.
         self.__dict__.update(state)
         for name in _STORED:
             _frozen(self.__dict__[name])
 
     @classmethod
-    def _of(cls, law: Natural) -> Self:
-        """A law of parameters that are clean already."""
+    def _of(cls, dist: Natural) -> Self:
+        """A distribution of parameters that are clean already."""
         made = object.__new__(cls)
-        made._set(law)
+        made._set(dist)
         return made
 
     def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"MGvM is a frozen value; make a new law instead of setting {name!r}")
+        raise AttributeError(f"MGvM is a frozen value; make a new distribution instead of setting {name!r}")
 
     def to_polar(self) -> tuple[FloatArray, ...]:
         """κ₁, ν₁, κ₂, ν₂, U, α, V, β of `from_polar`; order 2 at most."""
         self._refuse_batch("to_polar")
         if self.order > 2:
-            raise ValueError(f"the polar form holds harmonics up to the second, this law has order {self.order}")
+            raise ValueError(
+                f"the polar form holds harmonics up to the second, this distribution has order {self.order}"
+            )
         second = self.b[0] if self.order == 2 else np.zeros(self.dimension, dtype=complex)
         P, Q = (np.asarray(m.toarray() if self._natural.is_sparse else m) for m in (self.P, self.Q))
         pairs = [(abs(value), np.angle(value)) for value in (self.a, second, P, Q)]
         return (*pairs[0], pairs[1][0], 0.5 * pairs[1][1], *pairs[2], *pairs[3])
 
     def to_precision(self) -> tuple[FloatArray, FloatArray, Any]:
-        """ν, κ and W of `from_precision`, W with trace zero in the block of every angle; sparse where the law is."""
+        """ν, κ and W of `from_precision`, W with trace zero in the block of every angle; sparse where the distribution is."""
         self._refuse_batch("to_precision")
-        return np.angle(self.a), np.abs(self.a), _forms.natural_to_precision(self._natural)
+        return np.angle(self.a), np.abs(self.a), forms.natural_to_precision(self._natural)
 
     def natural_vector(self) -> FloatArray:
         """θ with log p(φ) = θ·T(φ) - log Z, T(φ) the `sufficient_statistics`; 2DT + 2D(D - 1) real numbers."""
         self._refuse_batch("natural_vector")
         _parameters.check_size(2 * self.dimension * (self.order + self.dimension - 1), "natural_vector")
-        return _natural_vector.pack(self._natural)
+        return parameters.pack(self._natural)
 
     def sufficient_statistics(self, x: ArrayLike) -> FloatArray:
-        """T(φ) of every point: among all laws with these expectations the mGvM has the highest entropy."""
+        """T(φ) of every point: among all distributions with these expectations the mGvM has the highest entropy."""
         points = _parameters.points(x, self.dimension)
         count = math.prod(points.shape[:-1])
         _parameters.check_size(2 * count * self.dimension * (self.order + self.dimension - 1), "sufficient_statistics")
-        rows = _natural_vector.statistics(points.reshape(-1, self.dimension), self.order)
+        rows = parameters.statistics(points.reshape(-1, self.dimension), self.order)
         return rows.reshape(points.shape[:-1] + rows.shape[-1:])
 
-    # ---- the law as a value ---------------------------------------------------------------------------------------
+    # ---- the distribution as a value
+    # ---------------------------------------------------------------------------------------
 
     @property
     def _natural(self) -> Natural:
@@ -128,7 +353,7 @@ class MGvM(Makers):
 
     @property
     def P(self) -> Matrix:
-        """The couplings of differences; of a sparse law a new view, for SciPy's own would let itself be changed."""
+        """The couplings of differences; of a sparse distribution a new view, for SciPy's own would let itself be changed."""
         return _view(self._P)
 
     @property
@@ -148,24 +373,28 @@ class MGvM(Makers):
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
-        """Shape of the batch: () for a single law."""
+        """Shape of the batch: () for a single distribution."""
         return tuple(self.a.shape[:-1])
 
     def __len__(self) -> int:
         if not self.batch_shape:
-            raise TypeError("a single law has no length; `dimension` is its number of angles")
+            raise TypeError("a single distribution has no length; `dimension` is its number of angles")
         return self.batch_shape[0]
 
     def __getitem__(self, index: Any) -> Self:
-        """The laws at an index of the batch."""
+        """The distributions at an index of the batch."""
         if not self.batch_shape and index != () and index is not Ellipsis:
-            raise TypeError("this is a single law, not a batch; `conditional` and `a`, `b`, `P`, `Q` give parts of it")
+            raise TypeError(
+                "this is a single distribution, not a batch; `conditional` and `a`, `b`, `P`, `Q` give parts of it"
+            )
         position = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)[index]
         return self._of(self._natural._replace(a=self.a.reshape(-1, self.dimension)[position]))
 
     def _refuse_batch(self, method: str) -> None:
         if self.batch_shape:
-            raise ValueError(f"{method} takes one law, this is a batch of shape {self.batch_shape}; index it, law[i]")
+            raise ValueError(
+                f"{method} takes one distribution, this is a batch of shape {self.batch_shape}; index it, dist[i]"
+            )
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MGvM):
@@ -186,20 +415,20 @@ class MGvM(Makers):
         return f"MGvM({self.dimension} angles, order {self.order}, {kind} couplings{batch})"
 
     def rotate(self, delta: ArrayLike) -> Self:
-        """The law of φ + δ, δ one angle for all or one for each."""
-        turn = _forms.per_angle(delta, "delta", self.dimension)
-        return self._of(_forms.rotated(self._natural, turn))
+        """The distribution of φ + δ, δ one angle for all or one for each."""
+        turn = forms.per_angle(delta, "delta", self.dimension)
+        return self._of(forms.rotated(self._natural, turn))
 
     # ---- densities ------------------------------------------------------------------------------------------------
 
     def log_density(self, x: ArrayLike) -> FloatArray:
         """Log density at x (..., D) without the normaliser; the axes in front broadcast against the batch."""
         points = _parameters.points(x, self.dimension)
-        rows = _density.log_densities(self._natural, points.reshape(-1, self.dimension)).reshape(points.shape[:-1])
+        rows = density.log_densities(self._natural, points.reshape(-1, self.dimension)).reshape(points.shape[:-1])
         if not self.batch_shape:
             return rows[()]
         try:
-            first = np.einsum("...d,...d->...", _density.unit_points(points), self.a.conj()).real
+            first = np.einsum("...d,...d->...", density.unit_points(points), self.a.conj()).real
         except ValueError:
             shapes = f"x of shape {points.shape} does not broadcast against the batch {self.batch_shape}"
             raise ValueError(shapes) from None
@@ -226,7 +455,7 @@ class MGvM(Makers):
         """
         name = check.choice(method, "method", ("auto", "grid", "chain", "annealing"))
         if rng is not None or name not in self._known:
-            answer = _engines.log_normalizer(self._natural, name, rng)
+            answer = log_normalizer(self._natural, name, rng)
             if rng is not None:
                 return answer
             self._known[name] = answer
@@ -235,14 +464,14 @@ class MGvM(Makers):
     # ---- conditionals and samples ---------------------------------------------------------------------------------
 
     def conditional(self, given: Mapping[int, ArrayLike]) -> MGvM | GvM:
-        """The law of the other angles given some, in increasing order of index.
+        """The distribution of the other angles given some, in increasing order of index.
 
         With B the given angles, a_A ← a_A + P_AB z_B + Q_AB conj(z_B), all else restricted to A.
 
         Parameters
         ----------
         given : mapping of index to angle
-            Arrays of angles broadcast against each other (and the batch) and give a batch of laws.
+            Arrays of angles broadcast against each other (and the batch) and give a batch of distributions.
 
         Returns
         -------
@@ -282,7 +511,7 @@ class MGvM(Makers):
         source, count = check.generator(rng), math.prod(sizes)
         rows = np.empty((count, math.prod(self.batch_shape), self.dimension))
         for i, a in enumerate(self.a.reshape(-1, self.dimension)):
-            rows[:, i] = _engines.sample(self._natural._replace(a=a), count, name, source)
+            rows[:, i] = sample(self._natural._replace(a=a), count, name, source)
         return rows.reshape(sizes + self.batch_shape + (self.dimension,))
 
 

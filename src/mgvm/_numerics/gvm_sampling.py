@@ -1,0 +1,307 @@
+"""Exact sampling of a GvM of order 2 with a parameter set for each draw: rejection under wrapped Cauchy hats.
+
+Notation of `gvm_windows`: angle ψ, highest mode at ψ = -α, k = 4κ₂, c = sin α, s = cos α. Two hats are built, the one
+of smaller area is used.
+
+* Around the mode: with δ = ψ + α and Y = sin²(δ/2) the drop 2Y(m + k sin²(δ/2 - α)) is at least 2mY.
+* Folded: x = |ψ| in [0, π] has the density e^{-G}(1 + r), where G = 2Y(m + k sin²((x+α)/2)), Y = sin²((x-α)/2), is
+  the drop on the side of the mode and r = e^{-2m c sin x} what the mirror side adds. To the left of the mode, x < α,
+  sin²((x+α)/2) >= S = sin²(α/2); to its right sin²((x+α)/2) >= c² + (1 - 2c²)Y. So G >= aY + bY² on either side:
+  quadratic near the mode, quartic at the cusp. The sides have hats of their own.
+
+A hat is M C/(1 + βY): C the largest value of (1 + βY) e^{-aY-bY²}, a concave problem in Y with a closed solution, and M
+the largest value that remains of (1 + r)(1 + βY) e^{-G}/C.
+
+Exact sampling of a GvM of any order by a table: many draws of one distribution, or draws of distributions of order
+three and more.
+
+The circle is cut into the cells of `gvm_cells`, each under a constant hat that bounds the density on it. A cell is
+drawn by the alias method, a point in it uniformly; the lower bound of the cell accepts nearly every point without
+evaluating the density.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from mgvm._numerics.elementary import entry, inner
+from mgvm._numerics.gvm_general import conjugate_row, grid_size, refine, total_concentration, value_and_slope
+from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
+
+_DROP = 30.0  # cells further below the maximum stay coarse
+_ROUNDING = 1e-15  # the bounds are widened by this much of the largest |f|, so that rounding cannot break them
+
+
+@inner()
+def hat(c: np.ndarray, fineness: float) -> np.ndarray:
+    """Cells as rows (midpoint, half-width, upper bound of f, squeeze), `fineness` the finest cells' width in units of
+    1/√K.
+
+    The squeeze is a lower bound of e^{f - upper}; zero for the coarse cells, where nobody falls.
+    """
+    first, levels = grid_size(c.size, 2.0 * math.pi * math.sqrt(total_concentration(c)) / fineness)
+    cells, count, finest = refine(c, first, levels, _DROP)
+    slack = 0.0
+    for t in range(c.size):
+        slack += _ROUNDING * abs(c[t])
+    out = np.empty((count, 4))
+    for i in range(count):
+        half, bound = cells[i, 1], cells[i, 3] + slack
+        out[i, 0], out[i, 1], out[i, 2] = (2.0 * cells[i, 0] + 1.0) * half - math.pi, half, cells[i, 2] + bound
+        out[i, 3] = math.exp(-2.0 * bound) if i < finest else 0.0
+    return out
+
+
+@inner()
+def _masses(cells: np.ndarray) -> np.ndarray:
+    """Mass under the hat of each cell, in units that make their mean one."""
+    top = -np.inf
+    for i in range(cells.shape[0]):
+        top = max(top, cells[i, 2])
+    total = 0.0
+    mass = np.empty(cells.shape[0])
+    for i in range(mass.size):
+        mass[i] = cells[i, 1] * math.exp(cells[i, 2] - top)
+        total += mass[i]
+    for i in range(mass.size):
+        mass[i] *= mass.size / total
+    return mass
+
+
+@inner()
+def _alias(keep: np.ndarray) -> np.ndarray:
+    """Walker's alias for each cell; `keep`, masses of mean one, becomes the probability of keeping the cell."""
+    n = keep.size
+    other, waiting = np.empty(n, dtype=np.int64), np.empty(n, dtype=np.int64)
+    poor, rich = 0, n  # the poor fill `waiting` from below, the rich from above
+    for i in range(n):
+        other[i] = i
+        if keep[i] < 1.0:
+            waiting[poor] = i
+            poor += 1
+        else:
+            rich -= 1
+            waiting[rich] = i
+    while poor > 0 and rich < n:
+        taker, giver = waiting[poor - 1], waiting[rich]
+        other[taker] = giver
+        keep[giver] -= 1.0 - keep[taker]
+        poor -= 1
+        if keep[giver] < 1.0:
+            rich += 1
+            waiting[poor] = giver
+            poor += 1
+    # What is left on either side is one to rounding.
+    for i in range(poor):
+        keep[waiting[i]] = 1.0
+    for i in range(rich, n):
+        keep[waiting[i]] = 1.0
+    return other
+
+
+@entry()
+def _make_table(eta: np.ndarray, dist: int, fineness: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Cells under the hat, the probability of keeping each, and its alias."""
+    cells = hat(conjugate_row(eta, dist), fineness)
+    keep = _masses(cells)
+    return cells, keep, _alias(keep)
+
+
+@entry()
+def _draw(
+    eta: np.ndarray, dist: int, table: tuple[np.ndarray, np.ndarray, np.ndarray], rng: np.random.Generator, count: int
+) -> np.ndarray:
+    """Draws of one distribution, angles in [-π, π)."""
+    cells, keep, other = table
+    c = conjugate_row(eta, dist)
+    out = np.empty(count)
+    for i in range(count):
+        while True:
+            place = rng.random() * keep.size
+            cell = int(place)
+            if place - cell >= keep[cell]:
+                cell = other[cell]
+            x = cells[cell, 0] + cells[cell, 1] * (2.0 * rng.random() - 1.0)
+            u = rng.random()
+            if u <= cells[cell, 3] or u <= math.exp(value_and_slope(c, x)[0] - cells[cell, 2]):
+                break
+        out[i] = x if x < math.pi else -math.pi
+    return out
+
+
+def sample_tables(eta: np.ndarray, fineness: float, rng: np.random.Generator, repeats: int) -> np.ndarray:
+    """`repeats` draws of each distribution with natural parameters eta (n, T); shape (n, repeats)."""
+    out = np.empty((eta.shape[0], repeats))
+    for dist in range(eta.shape[0]):
+        out[dist] = _draw(eta, dist, _make_table(eta, dist, fineness), rng, repeats)
+    return out
+
+
+UNIFORM = 1e-16  # total concentration below which e^f is 1 to rounding
+
+Half = tuple[float, float, float, float, float]  # see _half_hat
+Hat = tuple[bool, Half, Half]  # folded or not, left half, right half
+Distribution = tuple[float, float, float, float]  # m, k, c, s
+_PARTS = 4  # of the valley between the modes, in the bound of what the mirror side adds
+
+
+@inner()
+def _top(a: float, b: float, beta: float, last: float) -> tuple[float, float]:
+    """C = max over Y in [0, last] of (1 + βY) e^{-aY-bY²}, and the Y where it is reached."""
+    linear, excess = 2.0 * b + a * beta, beta - a
+    y = 2.0 * excess / (linear + math.sqrt(linear * linear + 8.0 * b * beta * excess) + 1e-300)
+    y = min(max(y, 0.0), last)
+    return (1.0 + beta * y) * math.exp(-y * (a + b * y)), y
+
+
+@inner()
+def _behind(a: float, b: float, beta: float, top: float, where: float, y: float) -> float:
+    """Largest (1 + βY) e^{-aY-bY²}/C over Y >= y: one up to the top, falling behind it."""
+    drop = y * (a + b * y)
+    if y <= where:
+        return 1.0
+    return (1.0 + beta * y) * math.exp(-drop) / top if drop < 60.0 else 1e-20  # where β <= 4·drop/Y at most
+
+
+@inner()
+def _half_hat(beta: float, height: float, tangent: float) -> Half:
+    """Half a hat that ends at tan(δ/2) = tangent, as β, MC, 1/√(1+β), range of the uniform angle, area."""
+    scale = 1.0 / math.sqrt(1.0 + beta)
+    end = math.atan(tangent / scale)
+    return beta, height, scale, end, 2.0 * height * end * scale
+
+
+@inner()
+def _hat_around(m: float) -> Half:
+    """Half the hat around the mode."""
+    a = 2.0 * m
+    top, _ = _top(a, 0.0, 2.0 * a, 1.0)
+    return _half_hat(2.0 * a, top, 1e300)
+
+
+@inner()
+def _hat_right(m: float, k: float, c: float, s: float) -> Half:
+    """The folded hat for x > α: Y up to cos²(α/2)."""
+    c2 = c * c
+    a = 2.0 * (m + k * min(c2, 0.5 * (1.0 + s)))
+    b = 2.0 * k * max(1.0 - 2.0 * c2, 0.0)
+    beta = 2.0 * a + 2.0 * math.sqrt(b)
+    top, where = _top(a, b, beta, 1.0)
+    # r <= e^{-2mc²} up to x = π - α. Behind it, between the j-th and the next of _PARTS equal parts of [π-α, π], the
+    # sines of x and of (x-α)/2, concave both, lie above their chords from c to 0 and from s to cos(α/2).
+    share = 1.0 + math.exp(-2.0 * m * c2)
+    if a * s * s < 40.0:
+        last = math.sqrt(0.5 * (1.0 + s))
+        for j in range(_PARTS):
+            part = j / _PARTS
+            sine = (1.0 - part) * s + part * last
+            mirror = math.exp(-2.0 * m * c2 * (1.0 - part - 1.0 / _PARTS))
+            share = max(share, (1.0 + mirror) * _behind(a, b, beta, top, where, sine * sine))
+    return _half_hat(beta, share * top, (1.0 + s) / max(c, 1e-300))
+
+
+@inner()
+def _hat_left(m: float, k: float, c: float, s: float) -> Half:
+    """The folded hat for x < α: Y up to S, in the valley between the modes."""
+    t = c / (1.0 + s)
+    valley = 0.5 * c * t  # S = sin²(α/2) = (1 - s)/2
+    a = 2.0 * (m + k * valley)
+    beta = 2.0 * a
+    top, where = _top(a, 0.0, beta, valley)
+    # Between the j-th and the next of _PARTS equal parts of [0, α], sin x >= c j/_PARTS and sin²((α-x)/2) >= S (1 -
+    # (j+1)/_PARTS)².
+    fade = math.exp(-2.0 * m * c * c / _PARTS)
+    mirror, share = 1.0, 0.0
+    for j in range(_PARTS):
+        rest = 1.0 - (j + 1.0) / _PARTS
+        share = max(share, (1.0 + mirror) * _behind(a, 0.0, beta, top, where, valley * rest * rest))
+        mirror *= fade
+    return _half_hat(beta, share * top, t)
+
+
+@inner()
+def envelope(m: float, k: float, c: float, s: float) -> Hat:
+    """The better hat: whether it is folded, and its left and right half (equal around the mode)."""
+    around = _hat_around(m)
+    if k * c * c > 1.4 * m or k > 7.0 * m:  # else the hat around the mode is tight enough, and cheap to find
+        left, right = _hat_left(m, k, c, s), _hat_right(m, k, c, s)
+        if left[4] + right[4] < 2.0 * around[4]:
+            return True, left, right
+    return False, around, around
+
+
+@inner()
+def _propose(rng: np.random.Generator, left: Half, right: Half) -> tuple[float, float, float]:
+    """tan(δ/2) under the hat, with β and MC of the side it fell on."""
+    place = rng.random() * (left[4] + right[4])
+    if place < left[4]:
+        return -math.tan(place / left[4] * left[3]) * left[2], left[0], left[1]
+    return math.tan((place - left[4]) / right[4] * right[3]) * right[2], right[0], right[1]
+
+
+@inner()
+def draw(rng: np.random.Generator, dist: Distribution, hat: Hat) -> tuple[float, float]:
+    """cos ψ and sin ψ of an exact draw; distribution = (m, k, c, s), hat its `envelope`."""
+    m, k, c, s = dist
+    folded = hat[0]
+    while True:
+        w, beta, height = _propose(rng, hat[1], hat[2])
+        v = 1.0 / (1.0 + w * w)
+        y = w * w * v
+        cosine, sine = 1.0 - 2.0 * y, 2.0 * w * v
+        far = c + s * w if folded else s * w - c
+        drop = 2.0 * y * (m + k * far * far * v)
+        if drop > 700.0:  # would underflow, slowly
+            continue
+        accept = (1.0 + beta * y) * math.exp(-drop) / height
+        u = rng.random()
+        if not folded:
+            if u <= accept:
+                return cosine * s + sine * c, sine * s - cosine * c
+            continue
+        # x = α + δ; its range ends at 0 and π, where rounding must not step over.
+        sin_x, cos_x = max(c * cosine + s * sine, 0.0), s * cosine - c * sine
+        tilt = 2.0 * m * c * sin_x
+        mirror = accept * math.exp(-tilt) if tilt < 40.0 else 0.0
+        if u <= accept + mirror:
+            return cos_x, sin_x if u <= mirror else -sin_x
+
+
+_CHUNK = 1024
+
+
+@entry()
+def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: np.ndarray, out: np.ndarray) -> None:
+    """Draws for one chunk of distributions: first all their modes, then each distribution's hat and draws."""
+    count = min(_CHUNK, eta.shape[0] - begin)
+    for i in range(count):
+        first, second = eta[begin + i, 0], eta[begin + i, 1]
+        p, q, kappa2, cos, sin, sign = quadrant_frame(first.real, first.imag, second.real, second.imag)
+        work[0, i], work[1, i], work[2, i] = p, q, 4.0 * kappa2
+        work[7, i], work[8, i], work[9, i] = cos, sin, sign
+    highest_modes(work, count)
+    for i in range(count):
+        uniform = work[0, i] + work[1, i] + work[2, i] <= UNIFORM
+        dist = (work[3, i], work[2, i], work[4, i], work[5, i])
+        hat = envelope(1.0, 0.0, 0.0, 1.0) if uniform else envelope(dist[0], dist[1], dist[2], dist[3])
+        for j in range(out.shape[0]):
+            if uniform:
+                out[j, begin + i] = 2.0 * math.pi * rng.random() - math.pi
+                continue
+            cos_psi, sin_psi = draw(rng, dist, hat)
+            # φ = π/2 + ψ in the frame, then reflect and turn back.
+            x, y = -sin_psi, work[9, i] * cos_psi
+            angle = math.atan2(work[8, i] * x + work[7, i] * y, work[7, i] * x - work[8, i] * y)
+            out[j, begin + i] = angle if angle < math.pi else -math.pi
+
+
+def sample_each(eta: np.ndarray, repeats: int, rng: np.random.Generator) -> np.ndarray:
+    """`repeats` draws of each distribution with natural parameters eta (n, 2); shape (repeats, n), angles in [-π, π)."""
+    size = eta.shape[0]
+    out = np.empty((repeats, size))
+    work = np.empty((10, min(size, _CHUNK)))
+    for begin in range(0, size, _CHUNK):
+        _sample_chunk(eta, begin, rng, work, out)
+    return out

@@ -1,0 +1,446 @@
+"""What every distribution on the circle can do, from its density alone.
+
+Composite Gauss-Legendre quadrature on panels of the circle.
+
+A distribution gives the edges of panels on which its density is as smooth as a low-degree polynomial; one rule of fixed
+order on each then gives masses, distribution functions and expectations to rounding, at any concentration.
+
+Distribution function and its inverse, from the masses of a distribution's panels.
+
+Kullback-Leibler divergence between any two distributions on the circle.
+
+Weighted angles made ready for a fit.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.circle import highest_density
+
+if TYPE_CHECKING:
+    pass
+import abc
+import math
+from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+
+from numpy.typing import ArrayLike
+
+from mgvm._validation import ComplexArray
+from mgvm.angles import wrap
+
+_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+
+
+def nodes_and_weights(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Nodes and weights of the composite rule, each of shape (..., m, 20), for edges (..., m + 1).
+
+    Panels of zero width are allowed (they pad ragged batches) and get zero weights.
+    """
+    lower, upper = edges[..., :-1, None], edges[..., 1:, None]
+    half = 0.5 * (upper - lower)
+    return lower + half * (1.0 + _NODES), half * _WEIGHTS
+
+
+def flat_nodes_and_weights(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The same with the nodes of all panels along one axis, (..., 20 m)."""
+    nodes, weights = nodes_and_weights(edges)
+    shape = (*nodes.shape[:-2], nodes.shape[-2] * nodes.shape[-1])
+    return nodes.reshape(shape), weights.reshape(shape)
+
+
+def split(edges: FloatArray, pieces: int) -> FloatArray:
+    """Edges with every panel cut into equal pieces."""
+    share = np.arange(pieces) / pieces
+    inner = edges[..., :-1, None] + (edges[..., 1:, None] - edges[..., :-1, None]) * share
+    shape = (*inner.shape[:-2], inner.shape[-2] * pieces)
+    return np.concatenate([inner.reshape(shape), edges[..., -1:]], axis=-1)
+
+
+def merge(first: FloatArray, second: FloatArray) -> FloatArray:
+    """Edges that contain both sets, on the turn that `first` covers; leading shapes broadcast."""
+    start = first[..., :1]
+    shifted = np.minimum(start + np.mod(second - start, 2.0 * np.pi), first[..., -1:])
+    shape = np.broadcast_shapes(first.shape[:-1], second.shape[:-1])
+    both = [np.broadcast_to(edges, shape + edges.shape[-1:]) for edges in (first, shifted)]
+    return np.sort(np.concatenate(both, axis=-1), axis=-1)
+
+
+def pad(rows: list[FloatArray]) -> FloatArray:
+    """Stack edges of unequal number, repeating the last edge."""
+    width = max((len(row) for row in rows), default=2)
+    return np.array([np.pad(row, (0, width - len(row)), mode="edge") for row in rows]).reshape(len(rows), width)
+
+
+_BLOCK_DISTRIBUTION = 4096  # pairs of a distribution and an angle treated at once: with a distribution each, tables of some 100 MB at most
+_TURN = 2.0 * np.pi
+_ROUNDING = 1e-16  # of a distribution function
+
+# positions in a flat batch, angles -> masses
+Cumulative = Callable[[np.ndarray, FloatArray], FloatArray]
+
+
+class PanelMass:
+    """Mass from the first edge of each distribution's panels, for a flat batch of distributions."""
+
+    def __init__(self, dists: CircularDistribution):
+        self.dists = dists
+        self.edges = dists._panels()
+        nodes, weights = nodes_and_weights(self.edges)
+        mass = (weights * dists[:, None, None].pdf(nodes)).sum(axis=-1)
+        self.total = mass.sum(axis=-1, keepdims=True)
+        zero = np.zeros(mass.shape[:-1] + (1,))
+        self.at_edges = np.concatenate([zero, np.cumsum(mass, axis=-1)], axis=-1) / self.total
+
+    def mass_to(self, row: np.ndarray, x: FloatArray) -> FloatArray:
+        """Mass from the first edge to x, one more for each turn between."""
+        turns = np.floor((x - self.edges[row, 0]) / _TURN)
+        x = np.clip(x - turns * _TURN, self.edges[row, 0], self.edges[row, -1])
+        panel = _panel_of(self.edges[row], x)
+        nodes, weights = nodes_and_weights(np.stack([self.edges[row, panel], x], axis=-1))
+        partial = (weights * self.dists[row][:, None, None].pdf(nodes)).sum(axis=(-2, -1))
+        return turns + self.at_edges[row, panel] + partial / self.total[row, 0]
+
+
+def _panel_of(edges: FloatArray, value: FloatArray) -> np.ndarray:
+    """Index of the panel that holds each value; rows of edges may end in repeats."""
+    inside = (edges[:, 1:-1] <= value[:, None]).sum(axis=-1)
+    return np.minimum(inside, edges.shape[-1] - 2)
+
+
+def _blockwise(
+    dist: CircularDistribution, name: str, values: FloatArray, function: Callable[..., FloatArray]
+) -> FloatArray:
+    """Broadcast values against the batch and run function(distributions, row, value) over blocks of the pairs."""
+    position: Any = np.arange(dist._size).reshape(dist.batch_shape)
+    points, rows = check.broadcast(**{name: values, "the batch": position})
+    points, rows, shape = points.ravel(), rows.ravel(), points.shape
+    order = np.argsort(rows, kind="stable")
+    dists, out = dist._flat(), np.empty(points.size)
+    for begin in range(0, points.size, _BLOCK_DISTRIBUTION):
+        pairs = order[begin : begin + _BLOCK_DISTRIBUTION]
+        used, local = np.unique(rows[pairs], return_inverse=True)
+        out[pairs] = function(dists[used], local, points[pairs])
+    return out.reshape(shape)[()]
+
+
+def cdf(dist: CircularDistribution, x: FloatArray) -> FloatArray:
+    """F(x) = ∫_{-π}^{x} p, continued past a turn."""
+    return _blockwise(dist, "x", x, _mass_from_seam)
+
+
+def icdf(dist: CircularDistribution, p: FloatArray) -> FloatArray:
+    """Inverse of `cdf`."""
+    return _blockwise(dist, "p", p, _angle_at)
+
+
+def _mass_from_seam(dists: CircularDistribution, row: np.ndarray, x: FloatArray) -> FloatArray:
+    cumulative = PanelMass(dists).mass_to
+    return cumulative(row, x) - cumulative(np.arange(dists._size), np.full(dists._size, -np.pi))[row]
+
+
+def _angle_at(dists: CircularDistribution, row: np.ndarray, p: FloatArray) -> FloatArray:
+    """The x with mass p between -π and x: the panel that holds it by a table, x in the panel by Newton."""
+    cumulative, edges = dists._cumulative(), dists._panels()
+    table = cumulative(np.repeat(np.arange(dists._size), edges.shape[-1]), edges.ravel()).reshape(edges.shape)
+    table = np.maximum.accumulate(table, axis=-1)
+    target = p + cumulative(np.arange(dists._size), np.full(dists._size, -np.pi))[row]
+    turns = np.floor(target - table[row, 0])
+    target = target - turns
+    panel = _panel_of(table[row], target)
+    lower, upper = edges[row, panel], edges[row, panel + 1]
+    left, right = table[row, panel], table[row, panel + 1]
+    share = np.where(right > left, (target - left) / np.where(right > left, right - left, 1.0), 0.5)
+
+    def evaluate(index: np.ndarray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+        here = row[index]
+        return cumulative(here, x) - target[index], dists[here].pdf(x)
+
+    start = np.clip(lower + share * (upper - lower), lower, upper)
+    x = highest_density.increasing_roots(evaluate, lower, upper, start, noise=_ROUNDING)
+    # Where the density vanishes at ±π the inverse is not unique: -π is the angle of mass 0.
+    whole = np.floor(p)
+    x = np.clip(x + (turns - whole) * _TURN, -np.pi, np.pi)
+    return np.where(p == whole, -np.pi, x) + whole * _TURN
+
+
+_BLOCK_DIVERGENCE = 1024
+
+
+def kl_divergence(dist: CircularDistribution, other: CircularDistribution) -> FloatArray:
+    """KL(distribution ‖ other), by the closed form of the cross entropy where `other` has one, else by quadrature."""
+    cross_entropy = other._cross_entropy(dist)
+    if cross_entropy is not None:
+        return np.maximum(cross_entropy - dist.entropy(), 0.0)[()]
+    positions = (np.arange(item._size).reshape(item.batch_shape) for item in (dist, other))
+    left, right = check.broadcast(**dict(zip(("dist", "other"), positions, strict=True)))
+    dists, others = dist._flat(), other._flat()
+    out = np.empty(left.size)
+    for begin in range(0, left.size, _BLOCK_DIVERGENCE):
+        block = slice(begin, begin + _BLOCK_DIVERGENCE)
+        out[block] = _by_quadrature(dists[left.ravel()[block]], others[right.ravel()[block]])
+    return out.reshape(left.shape)[()]
+
+
+def _by_quadrature(dist: CircularDistribution, other: CircularDistribution) -> FloatArray:
+    """E_distribution[log p_distribution - log p_other] on panels that resolve both."""
+    nodes, weights = flat_nodes_and_weights(merge(dist._panels(), other._panels()))
+    log_density, log_other = dist[:, None].logpdf(nodes), other[:, None].logpdf(nodes)
+    mass = weights * np.exp(log_density)
+    with np.errstate(invalid="ignore", over="ignore"):
+        gap = np.where(mass > 0, log_density - log_other, 0.0)
+        plain = (mass * gap).sum(axis=-1) / mass.sum(axis=-1)
+        # p log(p/q) + q - p integrates to the same and is nowhere negative: distributions that are alike lose no
+        # digits.
+        alike = (mass * (gap + np.expm1(-gap))).sum(axis=-1)
+        furthest = np.abs(log_density - log_other).max(axis=-1, initial=0.0)
+    return np.where(furthest < 1.0, alike, np.maximum(plain, 0.0))
+
+
+_GROUPS = 2048
+
+
+class Sample(NamedTuple):
+    """Angles as offsets from their mean direction, in increasing order, with shares that sum to one."""
+
+    offset: FloatArray
+    share: FloatArray
+    centre: float
+
+    @classmethod
+    def of(cls, angles: FloatArray, weights: FloatArray, dist: str) -> Self:
+        """Keep the angles of positive weight; refuse those that are all equal."""
+        angles, weights = angles[weights > 0], weights[weights > 0]
+        share = weights / weights.sum()
+        centre = float(np.arctan2(share @ np.sin(angles), share @ np.cos(angles)))
+        offset = np.asarray(wrap(angles - centre))
+        if np.abs(offset).max() <= 8.0 * np.finfo(float).eps * max(1.0, float(np.abs(angles).max())):
+            raise ValueError(
+                f"all angles are equal to {float(angles[0]):g}: the likelihood of {dist} grows without bound as it "
+                "narrows; give at least two different angles, or make the distribution with a spread of your own"
+            )
+        order = np.argsort(offset)
+        return cls(offset[order], share[order], centre)
+
+    @property
+    def deficit(self) -> float:
+        """1 - R, one minus the resultant length, as E 2 sin²(d/2): exact for the narrowest data."""
+        return 2.0 * float(self.share @ np.sin(0.5 * self.offset) ** 2)
+
+    def coarse(self) -> Self:
+        """Centres of mass of groups of neighbours: a small problem whose optimum is nearly that of all angles."""
+        if self.offset.size <= 2 * _GROUPS:
+            return self
+        begin = np.linspace(0, self.offset.size, _GROUPS, endpoint=False).astype(int)
+        share = np.add.reduceat(self.share, begin)
+        offset = np.add.reduceat(self.share * self.offset, begin) / share
+        return self._replace(offset=offset, share=share)
+
+
+_BLOCK = 2048  # distributions integrated at once: temporaries of a few thousand nodes each stay below 100 MB
+RESULTANT_ROUNDING = 1e-15
+
+
+class Modes(NamedTuple):
+    """Local maxima of a density, highest first, padded with NaN where distributions of a batch have fewer."""
+
+    location: FloatArray
+    density: FloatArray
+
+
+class CircularDistribution(abc.ABC):
+    """A distribution, or a batch of distributions, on the circle [-pi, pi).
+
+    A subclass stores its parameters as attributes named in ``_trailing`` (name: number of axes behind the batch axes;
+    an underscore in front hides what is derived) and gives the abstract methods below. Everything else follows by
+    quadrature on the panels it names, to rounding; closed forms override where there are any.
+    """
+
+    _trailing: ClassVar[dict[str, int]]
+
+    # ---- what a distribution must give
+    # -------------------------------------------------------------------------------------
+
+    @abc.abstractmethod
+    def logpdf(self, x: ArrayLike) -> FloatArray:
+        """Log density at x (radians, any real number); x broadcasts against the batch."""
+
+    @abc.abstractmethod
+    def _log_slope(self, x: FloatArray) -> FloatArray:
+        """Derivative of the log density."""
+
+    @abc.abstractmethod
+    def _panels(self) -> FloatArray:
+        """Edges (..., m + 1) over one turn: on each panel a 20-point Gauss rule is exact to rounding."""
+
+    @abc.abstractmethod
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+        """Independent draws of shape ``shape + batch_shape``, radians in [-pi, pi)."""
+
+    # ---- the batch ------------------------------------------------------------------------------------------------
+
+    def _set(self, **parameters: np.ndarray) -> None:
+        """Store read-only copies of parameters; the only way in, since distributions are frozen values."""
+        for name, value in parameters.items():
+            kept = np.array(value)
+            kept.flags.writeable = False
+            self.__dict__[name] = kept
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(
+            f"{type(self).__name__} is a frozen value; make a new distribution instead of setting {name!r}"
+        )
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Copies and unpickled distributions are frozen, too.
+        for value in state.values():
+            if isinstance(value, np.ndarray):
+                value.flags.writeable = False
+        self.__dict__.update(state)
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch: () for a single distribution."""
+        name, trailing = next(iter(self._trailing.items()))
+        shape = self.__dict__[name].shape
+        return tuple(shape[: len(shape) - trailing])
+
+    @property
+    def _size(self) -> int:
+        return math.prod(self.batch_shape)
+
+    def _rows(self, select: Callable[[np.ndarray], np.ndarray]) -> Self:
+        """A distribution whose parameters are picked from the rows (distributions in batch order) of this one's."""
+        dist = object.__new__(type(self))
+        for name, trailing in self._trailing.items():
+            value = self.__dict__[name]
+            rows = np.asarray(select(value.reshape((self._size,) + value.shape[value.ndim - trailing :])))
+            rows.flags.writeable = False
+            dist.__dict__[name] = rows
+        return dist
+
+    def __getitem__(self, index: Any) -> Self:
+        """The distributions at an index of the batch, as NumPy would index an array of them."""
+        position = np.arange(self._size).reshape(self.batch_shape)[index]
+        return self._rows(lambda rows: rows[position])
+
+    def _flat(self) -> Self:
+        """The same distributions in a batch of one axis."""
+        return self._rows(lambda rows: rows.view())
+
+    def __repr__(self) -> str:
+        parts = []
+        for name in (name for name in self._trailing if not name.startswith("_")):
+            value = self.__dict__[name]
+            parts.append(f"{name}={np.array2string(value, precision=6, separator=', ', threshold=8)}")
+        return f"{type(self).__name__}({', '.join(parts)})"
+
+    # ---- densities and distribution -------------------------------------------------------------------------------
+
+    def pdf(self, x: ArrayLike) -> FloatArray:
+        """Density at x."""
+        return np.exp(self.logpdf(x))
+
+    def cdf(self, x: ArrayLike) -> FloatArray:
+        """F(x) = ∫_{-π}^{x} p, continued past a turn: F(-π) = 0 and F(x + 2π) = F(x) + 1."""
+        return cdf(self, check.angles(x, "x"))
+
+    def icdf(self, p: ArrayLike) -> FloatArray:
+        """The x with F(x) = p: p in [0, 1] gives [-π, π], p + 1 the same angle one turn on."""
+        return icdf(self, check.finite(p, "p"))
+
+    def interval(self, mass: float) -> FloatArray:
+        """Highest-density arcs that hold ``mass``, shape ``batch_shape + (arcs, 2)``.
+
+        Each row is (lower, upper) with -π <= lower < π and lower <= upper; an arc across ±π has upper > π.
+        Distributions of a batch with fewer arcs are padded with NaN. The uniform distribution gives one arc around 0.
+        """
+        return highest_density.interval(self, check.single_fraction(mass, "mass"))
+
+    def modes(self) -> Modes:
+        """All local maxima and their densities, highest first. The uniform distribution has none."""
+        return Modes(*highest_density.modes(self))
+
+    def _cumulative(self) -> Cumulative:
+        """Mass up to an angle, from an origin of the distribution's own: a function of (position in a flat batch, angle)."""
+        return PanelMass(self).mass_to
+
+    def _critical_points(self) -> highest_density.CriticalPoints:
+        """Distribution, angle and kind (+1 maximum, -1 minimum) of the critical points of a flat batch, in angular order."""
+        return highest_density.scan(self)
+
+    def _scan_points(self) -> FloatArray:
+        """Increasing angles over one turn, close enough that the slope changes sign at most once between two."""
+        return flat_nodes_and_weights(self._panels())[0]
+
+    # ---- expectations ---------------------------------------------------------------------------------------------
+
+    def _quadrature(self, pieces: int = 1) -> tuple[FloatArray, FloatArray]:
+        """Angles and probabilities, each ``batch_shape + (n,)``: E g ≈ Σ probability·g(angle), for smooth g."""
+        nodes, weights = flat_nodes_and_weights(split(self._panels(), pieces))
+        mass = weights * self[..., None].pdf(nodes)
+        return nodes, mass / mass.sum(axis=-1, keepdims=True)
+
+    def _centred(self) -> tuple[Self, FloatArray | float]:
+        """The distributions turned so that their peaks lie near 0, where floats are fine enough for any peak, and the turns."""
+        return self, 0.0
+
+    def _expect(self, statistic: Callable[[Self, FloatArray], np.ndarray], pieces: int = 1) -> Any:
+        """E statistic(distribution, angles) by quadrature, in blocks of distributions so that memory stays bounded.
+
+        `pieces` cuts every panel further, for statistics that vary faster than the density.
+        """
+        dists = self._flat()
+        parts = []
+        for begin in range(0, max(self._size, 1), _BLOCK):
+            part = dists[begin : begin + _BLOCK]
+            nodes, mass = part._quadrature(pieces)
+            parts.append((mass * statistic(part[:, None], nodes)).sum(axis=-1))
+        return np.concatenate(parts).reshape(self.batch_shape)[()]
+
+    def moment(self, k: int) -> ComplexArray:
+        """The k-th trigonometric moment E[e^{ikφ}]."""
+        order = check.integer(k, "k")
+        dists, turn = self._centred()
+        # No panel is wider than half a turn: each piece then holds at most two and a half waves.
+        pieces = 1 + abs(order) // 5
+        return np.exp(1j * order * turn) * dists._expect(lambda dist, x: np.exp(1j * order * x), pieces)
+
+    def mean_direction(self) -> FloatArray:
+        """arg E[e^{iφ}], NaN where the resultant is zero to rounding (no direction is preferred)."""
+        first = self.moment(1)
+        direction = np.angle(first)
+        direction = np.where(direction >= np.pi, -np.pi, direction)
+        return np.where(np.abs(first) <= RESULTANT_ROUNDING, np.nan, direction)[()]
+
+    def resultant_length(self) -> FloatArray:
+        """|E[e^{iφ}]|, between 0 (no direction) and 1 (a point)."""
+        return np.abs(self.moment(1))[()]
+
+    def circular_variance(self) -> FloatArray:
+        """1 - |E[e^{iφ}]|, with digits of its own for the narrowest distributions."""
+        dists, _ = self._centred()
+        # With A = E[1 - cos φ] and S = E sin φ, both small about the peak, 1 - R² = 2A - A² - S².
+        both = dists._expect(lambda dist, x: 2.0 * np.sin(0.5 * x) ** 2 + 1j * np.sin(x))
+        drop = 2.0 * both.real - both.real**2 - both.imag**2
+        return np.asarray(drop / (1.0 + np.sqrt(np.maximum(1.0 - drop, 0.0))))[()]
+
+    def entropy(self) -> FloatArray:
+        """-E log p, at most log 2π."""
+        dists, _ = self._centred()
+        return -dists._expect(lambda dist, x: dist.logpdf(x))
+
+    def kl_divergence(self, other: CircularDistribution) -> FloatArray:
+        """KL(self ‖ other) = E_self[log p_self - log p_other]; the batches broadcast."""
+        if not isinstance(other, CircularDistribution):
+            raise TypeError(f"other must be a distribution on the circle, got {type(other).__name__}")
+        return kl_divergence(self, other)
+
+    def _cross_entropy(self, dist: CircularDistribution) -> FloatArray | None:
+        """-E_distribution[log p_self] in closed form, or None where there is none."""
+        return None

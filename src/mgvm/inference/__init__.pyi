@@ -1,0 +1,15 @@
+from mgvm.inference._annealing import AnnealingResult as AnnealingResult
+from mgvm.inference._annealing import annealed_log_normalizer as annealed_log_normalizer
+from mgvm.inference._exact_chain import ChainResult as ChainResult
+from mgvm.inference._exact_chain import exact_chain as exact_chain
+from mgvm.inference._exact_grid import GridResult as GridResult
+from mgvm.inference._exact_grid import exact_grid as exact_grid
+from mgvm.inference._expectation_propagation import EPResult as EPResult
+from mgvm.inference._expectation_propagation import expectation_propagation as expectation_propagation
+from mgvm.inference._gibbs import GibbsResult as GibbsResult
+from mgvm.inference._gibbs import gibbs as gibbs
+from mgvm.inference._mean_field import MeanFieldResult as MeanFieldResult
+from mgvm.inference._mean_field import mean_field as mean_field
+from mgvm.inference.result import ConvergenceWarning as ConvergenceWarning
+from mgvm.inference.result import LogNormalizer as LogNormalizer
+from mgvm.inference.result import PairMoments as PairMoments

@@ -1,0 +1,436 @@
+"""Gibbs sampling of distributions on the torus, over-relaxed and with turns of all angles at once.
+
+What draws of a distribution say about each of its angles.
+
+What the Gibbs sampler hands back.
+
+Chains that took different roads to the distribution: those that ended where next to no mass is are moved.
+
+The mass of a mode is about exp(mean log density + ½D) (2π)^{D/2} / √det H, H the mean of minus the Hessian (Laplace).
+Kinks frozen into a smooth distribution and modes far below the heaviest are left by their chains; modes of comparable
+mass keep theirs, and show as chains that do not agree.
+"""
+
+from __future__ import annotations
+
+import time
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm._numerics.gvm import gvm_facts
+from mgvm._progress import Progress, reporter
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.circle.grid_density import GridDensity
+from mgvm.inference import diagnostics
+from mgvm.inference._moves import FEWEST, MOST, Dense, Sweeps, Trajectories, angles, precision, rotate, states, sweeps
+from mgvm.inference.result import ConvergenceWarning, LogNormalizer
+from mgvm.natural.density import log_densities
+from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, natural, natural_first
+
+_STATES = 20_000  # most draws whose conditional distributions are averaged
+_WORK = 1e7  # nodes in all, from which fewer draws are taken
+_FEWEST = 16
+_NODES = 4096  # most nodes of a marginal's grid
+
+
+def marginals(dist: Natural, samples: FloatArray) -> GridDensity:
+    """The mean of the conditional distributions of every angle, on a grid fine enough for each of them (Rao and Blackwell)."""
+    rows = samples.reshape(-1, dist.dimension)
+    nodes = int(min(_NODES, 32 + 8.0 * np.sqrt(concentrations(dist).max())))
+    count = int(min(len(rows), np.clip(_WORK / (nodes * dist.dimension), _FEWEST, _STATES)))
+    first = natural_first(dist, np.exp(1j * rows[np.linspace(0, len(rows) - 1, count).astype(int)]))
+    grid = -np.pi + 2.0 * np.pi * np.arange(nodes) / nodes
+    out = np.empty((dist.dimension, nodes))
+    for angle in range(dist.dimension):
+        rest = np.broadcast_to(dist.b[:, angle], (count, dist.order - 1))
+        out[angle] = _mixture(np.concatenate([first[:, angle, None], rest], axis=1), grid)
+    return GridDensity(out)
+
+
+def _mixture(eta: ComplexArray, grid: FloatArray) -> FloatArray:
+    """Log of the mean density of GvM distributions (n, T) on a grid."""
+    waves = np.exp(1j * np.arange(1, eta.shape[1] + 1)[:, None] * grid)
+    logs = (eta.conj() @ waves).real - gvm_facts(eta).log_normalizer[:, None]
+    top = logs.max(axis=0)
+    return top + np.log(np.exp(logs - top).mean(axis=0))
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class GibbsResult:
+    """Draws of every chain.
+
+    Attributes
+    ----------
+    samples : ndarray of float, shape (chains, draws, D)
+        Angles in [-π, π).
+    converged : bool
+        Whether all draws asked for were made, at least four of each chain, and the chains agree: split R-hat at most
+        1.05 (more for few draws) for every angle, its difference from the first and its sum with it.
+    r_hat, effective_sample_size : ndarray, shape (D,)
+        Of every angle, the worse of its cosine and sine.
+    trace : ndarray, shape (chains, draws)
+        Log density of the draws without the normaliser.
+    marginals : GridDensity
+        The distribution of every angle.
+    log_normalizer : None
+        Gibbs sampling has none.
+    """
+
+    samples: FloatArray
+    converged: bool
+    _distribution: Natural
+    log_normalizer: LogNormalizer | None = None
+
+    def __repr__(self) -> str:
+        chains, draws, size = self.samples.shape
+        state = "converged" if self.converged else "not converged"
+        return f"GibbsResult({chains} chains of {draws} draws, {size} angles, {state})"
+
+    @cached_property
+    def r_hat(self) -> FloatArray:
+        """Split R-hat of every angle, the larger of its cosine's and sine's."""
+        return diagnostics.r_hat(self.samples)
+
+    @cached_property
+    def effective_sample_size(self) -> FloatArray:
+        """Effective sample size of every angle over all chains, the smaller of its cosine's and sine's."""
+        return diagnostics.effective_sample_size(self.samples)
+
+    @cached_property
+    def trace(self) -> FloatArray:
+        """Log density without the normaliser of every draw, shape (chains, draws)."""
+        rows = self.samples.reshape(-1, self._distribution.dimension)
+        return log_densities(self._distribution, rows).reshape(self.samples.shape[:2])
+
+    @cached_property
+    def marginals(self) -> GridDensity:
+        """The distribution of every angle: the mean of its conditional distributions given the others, over draws along the run."""
+        return marginals(self._distribution, self.samples)
+
+    def moment(self, k: int) -> ComplexArray:
+        """E[e^{ikφ}] of every angle, from the draws."""
+        return np.exp(1j * check.integer(k, "k") * self.samples).mean(axis=(0, 1))
+
+    def to_arviz(self) -> Any:
+        """The draws as ArviZ data with variables angle, cos and sin; read R-hat and effective sizes off cos and sin."""
+        try:
+            import arviz
+        except ModuleNotFoundError:
+            raise ModuleNotFoundError('ArviZ is not installed; to_arviz needs: pip install "mgvm[arviz]"') from None
+        values = {"angle": self.samples, "cos": np.cos(self.samples), "sin": np.sin(self.samples)}
+        try:
+            return arviz.from_dict(posterior=values)
+        except TypeError:  # ArviZ 1.0 and later
+            return arviz.from_dict({"posterior": values})
+
+
+_MOST = 200  # angles up to which determinants are cheap
+_NEGLIGIBLE = 10.0  # log mass below the heaviest from which a mode is given up
+
+
+class Roads:
+    """Log densities and curvatures of every chain, gathered over some rounds of the burn-in."""
+
+    def __init__(self, dist: Natural, chains: int):
+        self._distribution, self._seen = dist, 0
+        self._usable = dist.order <= 2 and 1 < dist.dimension <= _MOST and chains > 1
+        self._height = np.zeros(chains)
+        self._curvature = np.zeros((chains, dist.dimension, dist.dimension)) if self._usable else None
+
+    def look(self, x: FloatArray) -> None:
+        """Take the states of all chains into their means."""
+        if self._curvature is None:
+            return
+        self._seen += 1
+        self._height += log_densities(self._distribution, angles(x))
+        for chain in range(x.shape[1]):
+            self._curvature[chain] += precision(self._distribution, x[:, chain : chain + 1])
+
+    def leave(self, x: FloatArray, rng: np.random.Generator) -> None:
+        """Put chains in modes of negligible mass where chains in heavy ones are, in place; then forget all."""
+        if self._curvature is None or not self._seen:
+            return
+        sign, size = np.linalg.slogdet(self._curvature / self._seen)
+        # Where the curvature is not that of a peak the formula says nothing, and the chain stays.
+        mass = np.where(sign > 0, self._height / self._seen - 0.5 * size, np.nan)
+        known = np.isfinite(mass)
+        if known.any():
+            poor = known & (mass < np.nanmax(mass) - _NEGLIGIBLE)
+            heavy = np.flatnonzero(known & ~poor)
+            x[:, poor] = x[:, rng.choice(heavy, int(poor.sum()))]
+        self._curvature, self._seen = None, 0
+
+
+_AGREE = 1.05  # split R-hat up to which chains are said to agree
+_CALL = 0.1  # seconds of compiled work between two looks at the clock and at Ctrl-C
+_MIRRORS = 4
+_SAMPLE_CHAINS, _SAMPLE_DRAWS = 16, 50  # of `independent_draws`: most chains, fewest draws of each
+_STAGES = 100  # of the burn-in
+_RAMP = 0.5  # share of the burn-in in which the couplings grow from zero to one
+_OTHER = 4  # one chain in so many takes the other road
+_JUDGED = 0.6  # share after which chains leave modes of negligible mass
+_SETTLED = 0.75  # share after which trajectories have their metric
+_LESSONS = 4  # trajectories a stage that find their step
+
+
+def gibbs(
+    dist: TorusDistribution,
+    n_samples: int = 1000,
+    n_chains: int = 4,
+    rng: Any = None,
+    *,
+    burn_in: int | None = None,
+    thin: int = 1,
+    over_relaxation: int = _MIRRORS,
+    rotation: bool = True,
+    trajectories: bool | None = None,
+    blocks: Sequence[ArrayLike] = (),
+    start: ArrayLike | None = None,
+    progress: Progress = False,
+) -> GibbsResult:
+    """Draw each angle from p(φ_d | all others), a GvM with η₁ = a_d + (Pz)_d + (Q conj(z))_d, exactly, in turn.
+
+    A round is a sweep of exact draws, `over_relaxation` sweeps that mirror every angle at the axis of its field
+    (cheap, and they carry the chain along narrow ridges), and a turn of all angles at once by an exactly drawn angle,
+    which also takes it from a mode to its mirror image at φ + π. Where many angles depend on each other, a Hamiltonian
+    trajectory of all of them follows, in a metric found during the burn-in.
+
+    Parameters
+    ----------
+    dist : MGvM
+        A single distribution; couplings dense or sparse, any order.
+    n_samples : int
+        Draws kept of each chain.
+    n_chains : int
+        Chains, all run at once.
+    rng : None, seed or Generator
+        Source of randomness.
+    burn_in : int, optional
+        Rounds before the first draw, half of them with growing couplings; n_samples / 4 by default, at least 100 and at
+        most 1000.
+    thin : int
+        Rounds a draw.
+    over_relaxation : int
+        Sweeps of mirrors a round; 0 is plain Gibbs sampling.
+    rotation : bool
+        Whether to turn all angles at once.
+    trajectories : bool, optional
+        Whether rounds include Hamiltonian trajectories; by default for 16 to 1,000 angles with dense couplings.
+    blocks : sequence of arrays of int
+        Groups of strongly coupled angles that are also turned as one, each once a round after the burn-in.
+    start : array_like, shape (n_chains, D) or (D,), optional
+        First angles. With a start the couplings do not grow during the burn-in.
+    progress : bool or callable
+        True prints lines on standard error once the run takes long; a callable gets (rounds done, rounds in all).
+
+    Returns
+    -------
+    GibbsResult
+        Stopped with Ctrl-C, it holds the draws made so far.
+
+    Warns
+    -----
+    ConvergenceWarning
+        When the chains do not agree, or the run was stopped.
+
+    Examples
+    --------
+    >>> from mgvm import MGvM
+    >>> from mgvm.inference import gibbs
+    >>> dist = MGvM(a=[2.0, 0.0, 0.0], P=[[0, 3, 0], [3, 0, 3], [0, 3, 0]])
+    >>> result = gibbs(dist, n_samples=2000, rng=0)
+    >>> result.samples.shape, result.converged
+    ((4, 2000, 3), True)
+    """
+    parameters = natural(dist)
+    draws, chains = check.integer(n_samples, "n_samples", minimum=1), check.integer(n_chains, "n_chains", minimum=1)
+    warm = min(max(100, draws // 4), 1000) if burn_in is None else check.integer(burn_in, "burn_in", minimum=0)
+    plan = (
+        check.integer(thin, "thin", minimum=1),
+        check.integer(over_relaxation, "over_relaxation", minimum=0),
+        bool(rotation),
+        _couples_sums(parameters),
+    )
+    groups = _blocks(blocks, parameters.dimension)
+    source, kernel = check.generator(rng), sweeps(parameters, chains)
+    paths = _trajectories(kernel, trajectories, chains)
+    x = _first_states(parameters, start, chains, source)
+    report = reporter(progress, "gibbs")
+    total = warm + draws * plan[0]
+    samples = np.empty((draws, chains, parameters.dimension))
+    done = 0
+    try:
+        for rounds in _burn_in(kernel, x, (warm, plan, start is None), source, paths):
+            report(rounds, total)
+        for done in _draw(kernel, x, plan, (groups, paths), source, samples):
+            report(warm + done * plan[0], total)
+    except KeyboardInterrupt:
+        if done == 0:
+            raise
+        warnings.warn(
+            f"gibbs was stopped after {done} of {draws} draws; these are kept", ConvergenceWarning, stacklevel=2
+        )
+    return _result(parameters, np.ascontiguousarray(samples[:done].swapaxes(0, 1)), done == draws)
+
+
+def _result(dist: Natural, samples: FloatArray, complete: bool) -> GibbsResult:
+    """The result, with a warning where chains do not agree."""
+    if samples.shape[1] < 4:
+        return GibbsResult(samples, False, dist)
+    worst, whose = diagnostics.disagreement(samples)
+    limit = diagnostics.largest_by_chance(samples, _AGREE)
+    if worst > limit and complete:
+        warnings.warn(
+            f"the chains do not agree: split R-hat is {worst:.3g} for {whose} (at most {limit:.3g} is good). Draw more "
+            "(n_samples, burn_in, thin), raise over_relaxation, or name groups of strongly coupled angles in blocks; "
+            "where the distribution has separate modes, trust none of them alone and compare with exact_grid or exact_chain",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    return GibbsResult(samples, worst <= limit and complete, dist)
+
+
+def _couples_sums(dist: Natural) -> bool:
+    return bool(dist.Q.nnz if dist.is_sparse else dist.Q.any())
+
+
+def _blocks(blocks: Any, dimension: int) -> list[np.ndarray]:
+    """Indices of every block, checked."""
+    cure = "give a list of lists of indices, such as [[0, 1], [2, 3]]"
+    if not isinstance(blocks, (list, tuple, np.ndarray)):
+        raise TypeError(f"blocks must be groups of angles, got {blocks!r}; {cure}")
+    found = []
+    for group in blocks:
+        indices = np.asarray(group)
+        if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
+            raise ValueError(f"a block must be a list of indices of angles, got {group!r}; {cure}")
+        if indices.min() < 0 or indices.max() >= dimension or len(set(indices.tolist())) < indices.size:
+            raise ValueError(
+                f"a block must name different angles between 0 and {dimension - 1}, got {indices.tolist()}"
+            )
+        found.append(indices.astype(np.int64))
+    return found
+
+
+def _first_states(dist: Natural, start: ArrayLike | None, chains: int, rng: np.random.Generator) -> FloatArray:
+    if start is None:
+        return states(rng.uniform(-np.pi, np.pi, (chains, dist.dimension)))
+    first = check.angles(start, "start")
+    if first.shape not in ((dist.dimension,), (chains, dist.dimension)):
+        raise ValueError(
+            f"start must have shape ({dist.dimension},) or ({chains}, {dist.dimension}), as there are {dist.dimension} "
+            f"angles and {chains} chains, got {first.shape}"
+        )
+    return states(np.broadcast_to(first, (chains, dist.dimension)))
+
+
+def _trajectories(kernel: Sweeps, wanted: bool | None, chains: int) -> Trajectories | None:
+    """Trajectories where they are wanted, or where they pay and nothing was said."""
+    size = kernel.dist.dimension
+    if not isinstance(kernel, Dense):
+        if wanted:
+            raise ValueError(
+                f"trajectories need dense couplings and harmonics up to the second, this distribution has {size} angles, order "
+                f"{kernel.dist.order} and {'sparse' if kernel.dist.is_sparse else 'dense'} couplings; leave them out"
+            )
+        return None
+    if wanted is False or (wanted is None and not FEWEST <= size <= MOST):
+        return None
+    return Trajectories(kernel.dist, kernel.parameters, chains)
+
+
+def _burn_in(
+    kernel: Sweeps, x: FloatArray, plan: Any, rng: np.random.Generator, paths: Trajectories | None
+) -> Iterator[int]:
+    """Rounds that are not kept, in stages.
+
+    In the first half the couplings grow for most chains, so that these settle without kinks frozen in; one in four
+    has all couplings from the start. Chains whose road ended in a mode of negligible mass are moved; modes of
+    comparable mass show as chains that do not agree. Trajectories get their metric from the third quarter of the
+    rounds and their step from the last.
+    """
+    rounds, (_, mirrors, rotation, sums), ramp = plan
+    ends = np.unique(np.linspace(0, rounds, _STAGES + 1).astype(int))
+    chains = x.shape[1]
+    other = np.arange(chains) % _OTHER == 1
+    roads = [(np.flatnonzero(~other), True), (np.flatnonzero(other), False)] if ramp else [(np.arange(chains), False)]
+    apart = [(kernel.alike(len(part)), part, grows) for part, grows in roads if len(part)]
+    unkept, judged = np.empty((1, chains, x.shape[0] // 2)), Roads(kernel.dist, chains)
+    for begin, end in pairwise(ends.tolist()):
+        if end <= _RAMP * rounds:
+            for own, part, grows in apart:
+                scale = min(1.0, end / (_RAMP * rounds)) if grows else 1.0
+                mine = np.ascontiguousarray(x[:, part])
+                # A turn of all angles knows the full couplings only.
+                own.run(
+                    mine, (end - begin, mirrors, rotation and scale == 1.0, sums), rng, unkept[:, : len(part)], scale
+                )
+                x[:, part] = mine
+        else:
+            kernel.run(x, (end - begin, mirrors, rotation, sums), rng, unkept)
+            if ramp and end <= _JUDGED * rounds:
+                judged.look(x)
+            else:
+                judged.leave(x, rng)
+                _tune(paths, x, rng, end <= _SETTLED * rounds)
+        yield end
+
+
+def _tune(paths: Trajectories | None, x: FloatArray, rng: np.random.Generator, early: bool) -> None:
+    if paths is not None and early:
+        paths.look(x)
+    elif paths is not None:
+        for _ in range(_LESSONS):
+            paths.learn(x, rng)
+
+
+def _draw(
+    kernel: Sweeps, x: FloatArray, plan: Any, moves: Any, rng: np.random.Generator, out: FloatArray
+) -> Iterator[int]:
+    """Fill `out` in steps that take a moment each; yields the number of draws made."""
+    groups, paths = moves
+    alone = not groups and paths is None
+    done, step = 0, 1
+    while done < len(out):
+        begin = time.perf_counter()
+        if alone:
+            kernel.run(x, plan, rng, out[done : done + step])
+        for _ in range(0 if alone else plan[0]):
+            for group in groups:
+                rotate(kernel, x, rng, group)
+            if paths is not None:
+                paths.run(x, rng)
+            kernel.run(x, (1, *plan[1:]), rng, out[done : done + 1])
+        done = min(done + step, len(out))
+        if alone:
+            step = max(1, min(2 * step, int(step * _CALL / max(time.perf_counter() - begin, 1e-6))))
+        yield done
+
+
+def independent_draws(dist: Natural, count: int, rng: np.random.Generator) -> FloatArray:
+    """Nearly independent draws (count, D): some chains, thinned, long enough to see whether they agree."""
+    if count == 0:
+        return np.empty((0, dist.dimension))
+    chains = min(count, _SAMPLE_CHAINS)
+    draws = max(-(-count // chains), _SAMPLE_DRAWS)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        result = gibbs(dist, draws, chains, rng, burn_in=300, thin=3)
+    if not result.converged:
+        worst, whose = diagnostics.disagreement(result.samples)
+        warnings.warn(
+            f"the draws may miss part of the distribution: they come from {chains} chains that do not agree, split R-hat is "
+            f"{worst:.3g} for {whose}. Use mgvm.inference.gibbs for longer chains and blocks of coupled angles",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    picked = np.linspace(0, draws - 1, -(-count // chains)).astype(int)
+    return result.samples[:, picked].swapaxes(0, 1).reshape(-1, dist.dimension)[:count]

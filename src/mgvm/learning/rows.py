@@ -1,0 +1,144 @@
+"""Rows of angles as the learners take them: checked, with weights.
+
+Angles of which no smooth distribution can be learnt: constant ones, and ones that others determine.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+
+
+class Rows(NamedTuple):
+    """Angles (N, D), NaN where missing, and weights (N,) of mean 1, all of them positive: rows of weight 0 are gone."""
+
+    x: FloatArray
+    weights: FloatArray
+
+    @property
+    def n_rows(self) -> int:
+        """The number of rows N."""
+        return int(self.x.shape[0])
+
+    @property
+    def dimension(self) -> int:
+        """The number of angles D."""
+        return int(self.x.shape[1])
+
+    @property
+    def effective_count(self) -> float:
+        """(Σw)²/Σw², the number of equally weighted rows that would tell as much (Kish)."""
+        return float(self.weights.sum() ** 2 / (self.weights**2).sum())
+
+
+def as_rows(data: ArrayLike, weights: ArrayLike | None = None, *, missing: bool = False) -> Rows:
+    """Rows of angles (N, D) from what the user hands in; a vector is refused, NaN unless `missing` allows it."""
+    x = check.angle_data_or_nan(data, "data")
+    if x.ndim != 2:
+        cure = "; reshape one angle a row as data[:, None]" if x.ndim == 1 else ""
+        raise ValueError(f"data must have shape (N, D), one row an observation, got {x.shape}{cure}")
+    if not missing and np.isnan(x).any():
+        row, column = (int(i) for i in np.argwhere(np.isnan(x))[0])
+        raise ValueError(
+            f"data must be finite radians, got nan in row {row}, column {column}; fit_torus, MGvM.fit and TorusMixture "
+            "take missing angles, or leave such rows out"
+        )
+    w = check.weights(weights, x.shape[:1])
+    used = w > 0
+    if missing:
+        empty = np.isnan(x[used]).all(axis=0)
+        if empty.any():
+            raise ValueError(
+                f"column {int(np.argmax(empty))} of data has no observed angle at all, so nothing can be learnt of it; "
+                "leave the column out"
+            )
+    if not used.all():
+        x, w = x[used], w[used]
+    return Rows(np.ascontiguousarray(x), w / math.fsum(w) * w.size)
+
+
+def circular_spread(x: FloatArray, weights: FloatArray) -> FloatArray:
+    """1 - |mean of z| of every column, NaN left out; without cancellation for nearly constant columns."""
+    seen = ~np.isnan(x)
+    w = np.where(seen, weights[:, None], 0.0)
+    z = np.where(seen, np.exp(1j * np.where(seen, x, 0.0)), 0.0)
+    centre = np.angle((w * z).sum(axis=0))
+    away = np.where(seen, x - centre, 0.0)
+    c, s = 2.0 * np.sin(0.5 * away) ** 2, np.sin(away)
+    total = w.sum(axis=0)
+    lost, across = (w * c).sum(axis=0) / total, (w * s).sum(axis=0) / total
+    # |m| = sqrt((1 - lost)² + across²), so 1 - |m| = (1 - |m|²)/(1 + |m|).
+    square = lost * (2.0 - lost) - across**2
+    return np.maximum(square, 0.0) / (1.0 + np.sqrt(np.maximum(1.0 - square, 0.0)))
+
+
+_CONSTANT = 1e-12  # 1 - |mean of z| below which angles are the same: 1e-6 radians
+_NARROW = 1e-3  # spread below which harmonics and couplings look alike: 0.045 radians
+_MOST = 5  # named in a message
+
+
+def constant_columns(x: FloatArray, weights: FloatArray) -> list[int]:
+    """Columns whose angles are all the same."""
+    return [int(d) for d in np.flatnonzero(circular_spread(x, weights) < _CONSTANT)]
+
+
+def dependent_pairs(x: FloatArray, weights: FloatArray) -> list[tuple[int, int, str]]:
+    """Pairs i < j of columns whose difference or sum is constant, with the word for which; constant columns aside."""
+    alike = []
+    varying = np.setdiff1d(np.arange(x.shape[1]), constant_columns(x, weights))
+    z = np.exp(1j * x[:, varying])
+    share = weights / weights.sum()
+    for word, other in (("difference", z.conj()), ("sum", z)):
+        # Rounding of the products hides spreads below 1e-10: those pairs are looked at again without it.
+        near = np.argwhere(np.triu(abs((z * share[:, None]).T @ other), 1) > 1.0 - 1e-9)
+        for i, j in varying[near]:
+            joint = x[:, i] - x[:, j] if word == "difference" else x[:, i] + x[:, j]
+            if circular_spread(joint[:, None], weights)[0] < _CONSTANT:
+                alike.append((int(i), int(j), word))
+    return alike
+
+
+def description(x: FloatArray, weights: FloatArray) -> str:
+    """What is degenerate, in words that follow "because"; empty where nothing is."""
+    constant = constant_columns(x, weights)
+    if constant:
+        names = ", ".join(map(str, constant[:_MOST])) + (", ..." if len(constant) > _MOST else "")
+        return (
+            f"columns {names} of data hold one angle each"
+            if len(constant) > 1
+            else f"column {names} of data holds one angle only"
+        )
+    pairs = dependent_pairs(x, weights)
+    if pairs:
+        i, j, word = pairs[0]
+        more = f" (and {len(pairs) - 1} more such pairs)" if len(pairs) > 1 else ""
+        return f"the {word} of columns {i} and {j} of data is constant{more}"
+    return ""
+
+
+def narrowness(sample: Rows, whose: int) -> str:
+    """Why one angle of data that are not degenerate may have no finite distribution, in words that follow "because"."""
+    spread = circular_spread(sample.x[:, whose : whose + 1], sample.weights)[0]
+    if sample.n_rows <= 4 * sample.dimension:
+        return f"there are too few rows, {sample.n_rows:,} of {sample.dimension:,} angles"
+    if spread < _NARROW:
+        return (
+            f"it lies within {np.sqrt(2.0 * spread):.1g} radians of its mean, where harmonics and couplings look alike"
+        )
+    return "the other angles all but determine it"
+
+
+def several_rows(sample: Rows, method: str) -> Rows:
+    """The rows, unless there is but one."""
+    if sample.n_rows < 2:
+        raise ValueError(
+            f"{method} needs rows that differ from each other, got a single row (rows of weight 0 do not count): its "
+            "distribution would be a point; give more rows"
+        )
+    return sample

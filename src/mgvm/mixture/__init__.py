@@ -1,0 +1,5 @@
+"""Mixtures of distributions on the torus."""
+
+from mgvm._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

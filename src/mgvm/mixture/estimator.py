@@ -1,0 +1,380 @@
+"""Mixtures of distributions on the torus, in scikit-learn's manner.
+
+Which family a mixture is made of.
+
+What a TorusMixture is asked for, checked.
+"""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from dataclasses import replace
+from typing import Any, Literal, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import BaseEstimator, DensityMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.inference.result import ConvergenceWarning
+from mgvm.learning.rows import Rows, as_rows, circular_spread
+from mgvm.mixture import em, missing
+from mgvm.mixture.conditional import conditional_distribution
+from mgvm.mixture.em import Fit, Mixture
+from mgvm.mixture.families.base import Family, join
+from mgvm.mixture.families.directed import DirectedFamily
+
+FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal")
+_MGVM_UP_TO = 2  # of three angles too, but directed components score better there and are many times faster
+_EVEN_ROWS = 0.01  # rows spread evenly over the torus that tell an mGvM component as much as one pseudo-row
+
+_WRAPPED_ROWS = 1.0 / 3.0  # rows that tell a wrapped normal component as much: it has fewer numbers to hold
+
+
+def family_of(settings: Any, dimension: int) -> Family:
+    """The family that `settings` (a TorusMixture) asks for."""
+    word = settings.component
+    if word == "auto":
+        word = "mgvm" if dimension <= _MGVM_UP_TO else "directed"
+    if word == "mgvm":
+        from mgvm.mixture.families.mgvm import MGvMFamily
+
+        return MGvMFamily(shrinkage=max(float(settings.ridge), _EVEN_ROWS * float(settings.pseudo_count)))
+    if word == "wrapped_normal":
+        from mgvm.mixture.families.wrapped_normal import WrappedFamily
+
+        return WrappedFamily(pseudo_count=_WRAPPED_ROWS * float(settings.pseudo_count))
+    return DirectedFamily(
+        order=_angle_order(settings.angle_order, dimension),
+        coupled=word != "von_mises",
+        second=word == "directed",
+        ridge=float(settings.ridge),
+        stiffness=10.0 if settings.pseudo_count else 0.0,
+        pseudo_count=float(settings.pseudo_count),
+    )
+
+
+def seed_of(family: Family) -> Family:
+    """The family that a mixture grows in: directed GvM components without second harmonics, several times faster."""
+    return replace(family, second=False) if isinstance(family, DirectedFamily) and family.coupled else family
+
+
+def _angle_order(value: Any, dimension: int) -> tuple[int, ...]:
+    if value is None:
+        return tuple(range(dimension))
+    order = tuple(check.integer(item, "angle_order") for item in value)
+    if sorted(order) != list(range(dimension)):
+        raise ValueError(
+            f"angle_order must name each of the columns 0 to {dimension - 1} once, got {order}; leave it out for the "
+            "order of the columns"
+        )
+    return order
+
+
+_CONSTANT = 1e-8  # circular spread of a column below which it is taken for constant
+
+
+def sizes(settings: Any) -> tuple[int, float]:
+    """(K, 0), or (largest K, fraction held out) for "auto"."""
+    if isinstance(settings.n_components, str):
+        check.choice(settings.n_components, "n_components", ["auto"])
+        largest = check.integer(settings.max_components, "max_components", minimum=1)
+        return largest, check.single_fraction(settings.validation_fraction, "validation_fraction")
+    return check.integer(settings.n_components, "n_components", minimum=1), 0.0
+
+
+def check_settings(settings: Any, data: Rows) -> None:
+    """Refuse what cannot be fitted; warn of a constant column."""
+    check.integer(settings.n_init, "n_init", minimum=1)
+    check.integer(settings.n_average, "n_average", minimum=1)
+    check.integer(settings.max_iter, "max_iter", minimum=1)
+    check.single_positive(settings.tol, "tol")
+    check.non_negative(settings.ridge, "ridge")
+    check.non_negative(settings.pseudo_count, "pseudo_count")
+    check.choice(settings.component, "component", FAMILIES)
+    size, fraction = sizes(settings)
+    if not fraction and size > data.n_rows:
+        raise ValueError(
+            f"n_components = {size} needs as many rows, got n_samples = {data.n_rows}; give more rows or ask for "
+            "fewer components"
+        )
+    if fraction and data.n_rows < 2:
+        raise ValueError(
+            f'n_components="auto" holds rows out and needs 2 at least, got n_samples = {data.n_rows}; give '
+            "n_components as a number"
+        )
+    spread = circular_spread(data.x, data.weights)
+    if data.n_rows > 1 and (spread < _CONSTANT).any():
+        warnings.warn(
+            f"column {int(np.argmin(spread))} of X is constant: its density has no finite maximum, so that "
+            "shrinkage alone bounds its concentration; leave the column out",
+            stacklevel=3,
+        )
+
+
+class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
+    """p(φ) = Σ_k π_k p_k(φ): a mixture of normalised distributions of D angles, fitted by EM.
+
+    Parameters
+    ----------
+    n_components : int or "auto", default 1
+        K. "auto" grows the mixture by splits as long as held-out rows score better, up to `max_components`.
+    component : {"auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal"}, default "auto"
+        The family. "mgvm" is the multivariate generalised von Mises distribution (D <= 3); "directed" a GvM for every
+        angle given those before it, exact at any D; "directed_von_mises" the same without second harmonics, several
+        times faster; "von_mises" products of von Mises distributions; "wrapped_normal" normal distributions wound round
+        the torus. "auto" is "mgvm" for D <= 2 and "directed" beyond.
+    n_init : int, default 1
+        Starts; each runs a short road, the best is continued.
+    max_iter : int, default 200
+        EM iterations of the last run.
+    tol : float, default 1e-5
+        EM ends when the bound gains less a row in an iteration.
+    ridge : float, default 1e-3
+        Weak shrinkage of natural parameters.
+    pseudo_count : float, default 30
+        Directed components shrink their couplings and second harmonics towards zero as so many rows would, in the
+        metric of their own Fisher information. Those of "mgvm" see a hundredth as many rows spread evenly over the
+        torus; wrapped normals a third as many with the variances of all components together and no correlation.
+        0 for none.
+    n_average : int, default 1
+        Independent fits whose densities are averaged: again a mixture, of so many times as many components. The
+        average scores better than the fits do on average (Jensen), and much better where there are few rows for
+        the parameters.
+    angle_order : sequence of int, optional
+        The order of the angles in directed components; by default as they come.
+    max_components : int, default 300
+        Where growth ends with ``n_components="auto"``.
+    validation_fraction : float, default 0.15
+        Rows held out by ``n_components="auto"``; the last EM run sees them as well.
+    warm_start : bool, default False
+        Whether `fit` goes on from the last fit.
+    verbose : int, default 0
+        1 prints progress to the error stream.
+    random_state : int, RandomState or None
+        Of the starts and splits.
+
+    Attributes
+    ----------
+    weights_ : ndarray, shape (n_components_,)
+        Mixing weights.
+    components_ : NamedTuple of ndarray
+        Parameters of the components, as the family has them.
+    family_ : object
+        The family.
+    n_components_ : int
+        Components in all: fewer than asked for where some came to nothing, `n_average` times as many.
+    converged_ : bool
+        Whether the last EM run reached its tolerance.
+    n_iter_ : int
+        Its iterations.
+    lower_bound_ : float
+        Its bound: mean log density of the training rows plus log prior, a row (of the last of several fits).
+    lower_bounds_ : ndarray
+        The bound after every iteration; it never falls.
+    validation_scores_ : dict
+        Held-out score by number of components, of ``n_components="auto"``.
+
+    Notes
+    -----
+    Rows may lack angles (NaN): `fit` imputes them by draws from their conditional distribution, over and over; all else
+    integrates them out.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm.mixture import TorusMixture
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.concatenate([rng.vonmises(1.0, 8.0, (200, 2)), rng.vonmises(-2.0, 8.0, (200, 2))])
+    >>> mixture = TorusMixture(2, component="von_mises", random_state=0).fit(x)
+    >>> np.sort(mixture.weights_).round(2)
+    array([0.5, 0.5])
+    >>> bool(mixture.score(x) > -2.4)
+    True
+    """
+
+    def __init__(
+        self,
+        n_components: int | Literal["auto"] = 1,
+        *,
+        component: str = "auto",
+        n_init: int = 1,
+        max_iter: int = 200,
+        tol: float = 1e-5,
+        ridge: float = 1e-3,
+        pseudo_count: float = 30.0,
+        n_average: int = 1,
+        angle_order: Any = None,
+        max_components: int = 300,
+        validation_fraction: float = 0.15,
+        warm_start: bool = False,
+        verbose: int = 0,
+        random_state: Any = None,
+    ):
+        self.n_components = n_components
+        self.component = component
+        self.n_init = n_init
+        self.max_iter = max_iter
+        self.tol = tol
+        self.ridge = ridge
+        self.pseudo_count = pseudo_count
+        self.n_average = n_average
+        self.angle_order = angle_order
+        self.max_components = max_components
+        self.validation_fraction = validation_fraction
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.random_state = random_state
+
+    # ---- fitting --------------------------------------------------------------------------------------------------
+
+    def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
+        """Fit to rows of angles (N, D) in radians, NaN where one is missing."""
+        x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
+        data = as_rows(x, sample_weight, missing=True)
+        check_settings(self, data)
+        rng = check.generator(self.random_state, "random_state")
+        warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
+        family = self.family_ if warm else family_of(self, data.dimension)
+        wanted = sizes(self)
+        fits: list[Fit] = []
+        for number in range(1 if warm else self.n_average):
+            fit = Fit(family, seed_of(family), rng, self.n_init, self.max_iter, self.tol, self._tell)
+            try:
+                missing.fit(fit, data, wanted, warm)
+            except KeyboardInterrupt:
+                if not self._interrupted(fit, fits):
+                    raise
+                break
+            fits.append(fit)
+            assert fit.best is not None
+            wanted = (fit.best.size, 0.0)
+            self._tell(f"fit {number + 1} of {self.n_average} done: {fit.trace[-1]:.5f} a row")
+        self._keep(fits)
+        return self
+
+    def _interrupted(self, fit: Fit, fits: list[Fit]) -> bool:
+        """Whether there is something to keep of an interrupted fit, which is then among the fits."""
+        if fit.best is None and not fits:
+            return False
+        if not fits:
+            fits.append(fit)
+        size = sum(each.best.size for each in fits if each.best is not None)
+        warnings.warn(
+            f"the fit was interrupted; it keeps the best mixture so far, of {size} components",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+        for each in fits:
+            each.converged = True  # the user knows
+        return True
+
+    def _tell(self, text: str) -> None:
+        if self.verbose:
+            print(f"TorusMixture: {text}", file=sys.stderr, flush=True)
+
+    def _keep(self, fits: list[Fit]) -> None:
+        fit, mixtures = fits[-1], [each.best for each in fits if each.best is not None]
+        self.family_ = fit.family
+        self.components_ = join(*(mixture.parameters for mixture in mixtures))
+        self.weights_ = np.concatenate([np.exp(mixture.log_weights) / len(mixtures) for mixture in mixtures])
+        self.n_components_ = self.weights_.size
+        self.lower_bounds_ = np.array(fit.trace)
+        self.lower_bound_ = fit.trace[-1] if fit.trace else -np.inf
+        self.n_iter_, self.converged_ = max(len(fit.trace), 1), all(each.converged for each in fits)
+        self.validation_scores_ = dict(fits[0].scores)
+        if not self.converged_:
+            many = len(fit.trace) > 1
+            why = f"the last one gained {fit.trace[-1] - fit.trace[-2]:.2g} a row" if many else "one shows no gain"
+            warnings.warn(
+                f"EM did not converge in max_iter = {self.max_iter} iterations: {why}, "
+                f"and it ends at a gain of less than tol = {self.tol:g}; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    # ---- densities ------------------------------------------------------------------------------------------------
+
+    def _mixture(self) -> Mixture:
+        with np.errstate(divide="ignore"):
+            return Mixture(np.log(self.weights_), self.components_)
+
+    def _rows(self, X: ArrayLike) -> FloatArray:
+        check_is_fitted(self)
+        x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        return np.ascontiguousarray(check.angle_data_or_nan(x, "X"))
+
+    def _log_joint(self, X: ArrayLike) -> FloatArray:
+        x = self._rows(X)
+        return missing.log_joint(self.family_, self._mixture(), x)
+
+    def score_samples(self, X: ArrayLike) -> FloatArray:
+        """Log density of every row, of its observed angles where some are missing."""
+        return em.log_sum(self._log_joint(X))
+
+    def score(self, X: ArrayLike, y: Any = None) -> float:
+        """Mean log density of the rows."""
+        return float(self.score_samples(X).mean())
+
+    def predict_proba(self, X: ArrayLike) -> FloatArray:
+        """Responsibilities (N, K): the probability that a row came from each component."""
+        joint = self._log_joint(X)
+        return em.responsibilities(joint, em.log_sum(joint))
+
+    def predict(self, X: ArrayLike) -> NDArray[np.int64]:
+        """The most probable component of every row."""
+        return np.asarray(np.argmax(self._log_joint(X), axis=1))
+
+    def fit_predict(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> NDArray[np.int64]:
+        """Fit, then the most probable component of every row."""
+        return self.fit(X, y, sample_weight).predict(X)
+
+    def n_parameters(self) -> int:
+        """Free parameters, mixing weights included."""
+        check_is_fitted(self)
+        return int(self.n_components_ * (self.family_.n_parameters(self.n_features_in_) + 1) - 1)
+
+    def bic(self, X: ArrayLike) -> float:
+        """Bayesian information criterion on X, the lower the better. It picks too few components of real data."""
+        scores = self.score_samples(X)
+        return float(-2.0 * scores.sum() + self.n_parameters() * np.log(scores.size))
+
+    def aic(self, X: ArrayLike) -> float:
+        """Akaike's information criterion on X, the lower the better."""
+        return float(-2.0 * self.score_samples(X).sum() + 2.0 * self.n_parameters())
+
+    # ---- draws, missing angles ------------------------------------------------------------------------------------
+
+    def sample(self, n_samples: int = 1, rng: Any = None) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Draws (n_samples, D) in [-π, π) and the components they came from; `random_state` rules where rng is None."""
+        check_is_fitted(self)
+        size = check.integer(n_samples, "n_samples", minimum=1)
+        random = check.generator(self.random_state, "random_state") if rng is None else check.generator(rng)
+        labels = np.sort(random.choice(self.n_components_, size=size, p=self.weights_ / self.weights_.sum()))
+        return self.family_.sample(self.components_, labels, random), labels
+
+    def impute(self, X: ArrayLike, *, method: Literal["mean", "sample"] = "mean", rng: Any = None) -> FloatArray:
+        """X with its missing angles filled in, by conditional mean directions or by one joint draw for every row."""
+        x = self._rows(X)
+        check.choice(method, "method", ["mean", "sample"])
+        random = check.generator(self.random_state, "random_state") if rng is None else check.generator(rng)
+        if method == "sample":
+            return missing.drawn(self.family_, self._mixture(), x, random)
+        return missing.mean_directions(self.family_, self._mixture(), x)
+
+    def conditional(self, given: dict[Any, ArrayLike]) -> Any:
+        """The distribution of the other angles given some: ``{column: angle or angles}``, columns by number or name.
+
+        Returns a batched `GridDensity` when one angle is left, else a `ConditionalMixture` with `logpdf` and `sample`.
+        """
+        check_is_fitted(self)
+        names = list(getattr(self, "feature_names_in_", []))
+        return conditional_distribution(self.family_, self._mixture(), given, self.n_features_in_, names)
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = True
+        return tags

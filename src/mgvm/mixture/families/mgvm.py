@@ -1,0 +1,222 @@
+"""Multivariate generalised von Mises components of up to three angles, with exact normalisers.
+
+    log p_k(φ) = θ_k·T(φ) - log Z_k,   Z_k by quadrature, exact to some 1e-11.
+
+The M step of one component maximises θ·t - log Z over the natural parameters, t the mean statistics of its share of the
+rows: concave, one Newton step an iteration. Shrinkage is a number of rows spread evenly over the torus, whose mean
+statistics are zero: the maximum exists for any data, and a distribution pays for natural parameters that few rows speak
+for.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple
+
+import numpy as np
+
+from mgvm._numerics import torus_moments as frame
+from mgvm._validation import FloatArray
+from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
+from mgvm.learning import local_newton as newton
+from mgvm.mixture.families.base import BoolArray, IntArray
+from mgvm.natural.parameters import Natural, unpack
+
+_FIRST_STEPS = 8  # Newton steps from the Gaussian start
+_LARGEST = {1: 1e6, 2: 1e5, 3: 5e3}  # concentration, by dimension: narrower distributions take long
+_AWAY = 2.0  # standard deviations by which the data may have left the anchor
+_LEAST_VARIANCE = 2e-3  # of a first distribution
+_LEAST_SPREAD = 1e-4  # of 1 - cos
+
+
+class MGvMComponents(NamedTuple):
+    """K distributions: θ (K, p), log Z (K,), and moments of the local statistics around anchors (K, D), kept for the
+    next step.
+
+    `local` is θ in local statistics, `mean` and `covariance` those of the statistics under the distribution.
+    """
+
+    theta: FloatArray
+    log_normalizer: FloatArray
+    anchor: FloatArray
+    local: FloatArray
+    log_integral: FloatArray
+    mean: FloatArray
+    covariance: FloatArray
+
+    @property
+    def dimension(self) -> int:
+        """The number of angles D."""
+        return int(self.anchor.shape[1])
+
+
+@dataclass(frozen=True)
+class MGvMFamily:
+    """mGvM components with T = `order` harmonics of every angle, D <= 3."""
+
+    order: int = 2
+    shrinkage: float = 0.3
+
+    @property
+    def name(self) -> str:
+        """The word for `component=`."""
+        return "mgvm"
+
+    def n_parameters(self, dimension: int) -> int:
+        """2DT + 2D(D - 1)."""
+        return frame.n_statistics(dimension, self.order)
+
+    def start(self, x: FloatArray, weights: FloatArray) -> MGvMComponents:
+        """The best Gaussian-like distribution of each column of weights, and a few Newton steps from there."""
+        _check_dimension(x.shape[1])
+        total = weights.sum(axis=0)
+        mean = _mean_statistics(_statistics(x, self.order), weights, total)
+        anchor = _directions(mean, x.shape[1])
+        target = self._target(mean, total, anchor)
+        space = self._space(x.shape[1])
+        first = newton.gaussian_start(target, x.shape[1], self.order, floor=_LEAST_VARIANCE)
+        at = newton.state(first, target, space._replace(largest=np.inf))
+        for _ in range(_FIRST_STEPS):
+            at = newton.improve(at, target, space)[0]
+        return self._components(at, anchor)
+
+    def log_density(self, parameters: MGvMComponents, x: FloatArray, near: BoolArray | None = None) -> FloatArray:
+        """θ_k·T(φ) - log Z_k, (N, K)."""
+        values = _statistics(x, self.order).T @ parameters.theta.T
+        values -= parameters.log_normalizer
+        return values if near is None else np.where(near, values, -np.inf)
+
+    def update(self, parameters: MGvMComponents, x: FloatArray, weights: FloatArray) -> MGvMComponents:
+        """One Newton step of every component, halved until its objective does not fall."""
+        total = weights.sum(axis=0)
+        mean = _mean_statistics(_statistics(x, self.order), weights, total)
+        used = total > 0.0
+        parameters = self._anchored(parameters, _directions(mean, x.shape[1]), used)
+        target = self._target(mean, total, parameters.anchor)
+        target[~used] = parameters.mean[~used]  # a distribution that is its own target stays
+        moments = frame.Moments(parameters.log_integral, parameters.mean, parameters.covariance)
+        at = newton.State(parameters.local, moments, (parameters.local * target).sum(axis=1) - parameters.log_integral)
+        space = self._space(x.shape[1])
+        return self._components(newton.improve(at, target, space)[0], parameters.anchor)
+
+    def log_prior(self, parameters: MGvMComponents) -> FloatArray:
+        """The log density of `shrinkage` rows spread evenly, (K,): -shrinkage · log Z, but for a constant."""
+        return -self.shrinkage * (parameters.log_normalizer - parameters.dimension * math.log(2.0 * math.pi))
+
+    def renewed(self, parameters: MGvMComponents, x: FloatArray, weights: FloatArray) -> MGvMComponents:
+        """The same: the prior knows nothing of the data."""
+        return parameters
+
+    def sample(self, parameters: MGvMComponents, labels: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Exact draws, (n, D)."""
+        out = np.empty((labels.size, parameters.dimension))
+        for k in np.unique(labels):
+            rows = np.flatnonzero(labels == k)
+            out[rows] = exact_grid(self.dist(parameters, int(k))).sample(rows.size, rng)
+        return out
+
+    def log_marginal(self, parameters: MGvMComponents, x: FloatArray) -> FloatArray:
+        """Log densities (N, K) of the observed angles: f of the observed, plus log Z of the missing given them."""
+        out = np.zeros((x.shape[0], parameters.log_normalizer.size))
+        seen = ~np.isnan(x)
+        patterns, which = np.unique(seen, axis=0, return_inverse=True)
+        which = which.reshape(-1)
+        for p, pattern in enumerate(patterns):
+            rows = np.flatnonzero(which == p)
+            if pattern.all():
+                out[rows] = self.log_density(parameters, x[rows])
+            elif pattern.any():
+                for k in range(out.shape[1]):
+                    dist = self.dist(parameters, k)
+                    out[rows, k] = _log_integrated(dist, x[rows], pattern) - parameters.log_normalizer[k]
+        return out
+
+    def dist(self, parameters: MGvMComponents, k: int) -> Natural:
+        """Component k by its natural parameters."""
+        return unpack(parameters.theta[k], parameters.dimension, self.order)
+
+    def _space(self, dimension: int) -> newton.Space:
+        return newton.Space(dimension, self.order, quick=True, largest=_LARGEST[dimension])
+
+    def _target(self, mean: FloatArray, total: FloatArray, anchor: FloatArray) -> FloatArray:
+        """Mean local statistics of the rows and of those that shrinkage adds."""
+        share = total / (total + self.shrinkage)
+        return frame.local_means(share[:, None] * mean, anchor, self.order)
+
+    def _anchored(self, parameters: MGvMComponents, centre: FloatArray, used: BoolArray) -> MGvMComponents:
+        """With new anchors for components that the data have drawn away from theirs."""
+        gap = np.abs(np.angle(np.exp(1j * (centre - parameters.anchor))))
+        places = 2 * np.arange(parameters.dimension)
+        spread = np.sqrt(2.0 * np.maximum(parameters.mean[:, places], _LEAST_SPREAD))
+        moved = np.flatnonzero((gap > _AWAY * spread).any(axis=1) & used)
+        if moved.size == 0:
+            return parameters
+        anchor = centre[moved]
+        local = frame.to_local(parameters.theta[moved], anchor, self.order)
+        moments = frame.local_moments(local, parameters.dimension, self.order, quick=True)
+        fresh = self._components(newton.State(local, moments, moments.log_integral), anchor)
+        parts = [part.copy() for part in parameters]
+        for part, new in zip(parts, fresh, strict=True):
+            part[moved] = new
+        return MGvMComponents(*parts)
+
+    def _components(self, at: newton.State, anchor: FloatArray) -> MGvMComponents:
+        theta = frame.from_local(at.local, anchor, self.order)
+        log_integral = at.moments.log_integral
+        log_normalizer = log_integral + frame.base(theta, anchor, self.order)
+        return MGvMComponents(
+            theta, log_normalizer, anchor, at.local, log_integral, at.moments.mean, at.moments.covariance
+        )
+
+
+def _check_dimension(dimension: int) -> None:
+    if dimension > frame.MOST_ANGLES:
+        raise ValueError(
+            f"mGvM components have exact normalisers for up to {frame.MOST_ANGLES} angles, got D = {dimension}; use "
+            'component="directed"'
+        )
+
+
+def _statistics(x: FloatArray, order: int) -> FloatArray:
+    """T(φ) (p, N) by columns, in the order of `inference._natural_vector`."""
+    cosine, sine = np.cos(x.T), np.sin(x.T)
+    size = x.shape[1]
+    out = np.empty((frame.n_statistics(size, order), x.shape[0]))
+    c, s = cosine, sine
+    for t in range(order):
+        if t:
+            c, s = c * cosine - s * sine, s * cosine + c * sine
+        out[2 * t * size : 2 * (t + 1) * size : 2], out[2 * t * size + 1 : 2 * (t + 1) * size : 2] = c, s
+    i, j = np.triu_indices(size, 1)
+    cc, ss, sc, cs = cosine[i] * cosine[j], sine[i] * sine[j], sine[i] * cosine[j], cosine[i] * sine[j]
+    begin, middle = 2 * order * size, 2 * order * size + 2 * i.size
+    out[begin:middle:2], out[begin + 1 : middle : 2] = cc + ss, sc - cs
+    out[middle::2], out[middle + 1 :: 2] = cc - ss, sc + cs
+    return out
+
+
+def _mean_statistics(statistics: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
+    """Σ_n w_nk T(φ_n) / Σ_n w_nk, (K, p)."""
+    return (statistics @ weights).T / np.where(total > 0.0, total, 1.0)[:, None]
+
+
+def _directions(mean: FloatArray, dimension: int) -> FloatArray:
+    """Mean directions (K, D)."""
+    places = 2 * np.arange(dimension)
+    return np.arctan2(mean[:, places + 1], mean[:, places])
+
+
+def _log_integrated(dist: Natural, x: FloatArray, seen: np.ndarray) -> FloatArray:
+    """log of the integral of exp f over the angles that are not seen, at rows x (N, D)."""
+    known, hidden = np.flatnonzero(seen), np.flatnonzero(~seen)
+    z = np.exp(1j * x[:, known])
+    P, Q = dist.P[np.ix_(known, known)], dist.Q[np.ix_(known, known)]
+    value = (z @ dist.a[known].conj()).real
+    for t, harmonic in enumerate(dist.b, start=2):
+        value += (z**t @ harmonic[known].conj()).real
+    value += 0.5 * ((z.conj() @ P) * z).sum(axis=1).real + 0.5 * ((z @ Q.conj()) * z).sum(axis=1).real
+    pull = z @ dist.P[np.ix_(hidden, known)].T + z.conj() @ dist.Q[np.ix_(hidden, known)].T
+    both = np.ix_(hidden, hidden)
+    rest = Natural(dist.a[hidden] + pull, dist.b[:, hidden], dist.P[both], dist.Q[both])
+    return value + grid_log_normalizers(rest)

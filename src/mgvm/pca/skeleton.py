@@ -1,0 +1,425 @@
+"""Rigid links between markers: which marker turns about which, as a structure of circular PCA.
+
+A link turns: a marker stands at its parent, or at a fixed point, plus ℓ(cos φ, sin φ) in the plane, or plus
+o + a cos φ + b sin φ in space, with vectors a and b across the axis it turns about; hidden joints put more links
+between. W is then linear in the lengths, or in a, b and o, and in the fixed points.
+
+Which markers are linked: moments of squared distances without noise, fixed points, the tree of steadiest links.
+
+Two markers on a rigid link have |δ| = ℓ. Noise of variance s² a coordinate in p dimensions makes d = |δ + e| with
+E[d²] = E|δ|² + ps² and var d² = var|δ|² + 4s²E|δ|² + 2ps⁴. The least s² that explains all of var d²,
+s² = (E[d²] - √(E[d²]² - ½p var d²))/p, is the noise where the link is rigid and more where it is not: it needs no
+knowledge of the noise to compare links, and ℓ² = E[d²] - ps² follows.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import NamedTuple, Self
+
+import numpy as np
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.pca.em import Linear
+
+_FEWEST = 3  # rows that say anything of a link
+_SURE = 5.0  # standard errors by which a marker must be seen to move in a direction to say where its centre is
+_OUTER = 0.01  # quantiles that stand for the least and the largest distance
+_LEAST = 1e-2  # of the mean square of a distance: its square without noise
+_ROUNDS = 10
+_CLOSE = 3.0  # standard errors within which links are as steady
+_SIMPLER = 0.02  # of the costs: beyond their errors, no reason to hang the tree elsewhere than on the origin
+_FREER = 1.5  # nor are these to give every root a fixed point of its own
+
+
+class Skeleton(NamedTuple):
+    """Parents, the cost of every marker's link, what fixed points are, and where (a row for each marker)."""
+
+    parents: tuple[int, ...]
+    costs: FloatArray
+    fixed: str
+    centres: FloatArray
+
+
+def steadiness(apart: FloatArray) -> tuple[float, float]:
+    """The variance s² of noise in vectors (n, p) that explains how their length varies, and E[d²] - ps².
+
+    Infinite where too few vectors are complete.
+    """
+    apart = complete(apart)
+    dimension = apart.shape[1]
+    if len(apart) < _FEWEST:
+        return np.inf, 0.0
+    square = np.einsum("ni,ni->n", apart, apart)
+    mean, rest = float(square.mean()), float(square.mean() ** 2 - 0.5 * dimension * square.var())
+    # Lengths that vary more than noise alone makes them: the formula continued, growing on.
+    root = np.sqrt(rest) if rest >= 0.0 else -np.sqrt(-rest)
+    return (mean - root) / dimension, max(root, 0.0)
+
+
+def complete(points: FloatArray) -> FloatArray:
+    """Rows without missing entries."""
+    return points[~np.isnan(points).any(axis=1)]
+
+
+def centre_of(groups: list[FloatArray], noise: float) -> FloatArray:
+    """The common centre of spheres on which groups of points (n, p) lie, each its own, of noise variance `noise`.
+
+    It minimises Σ var|x - c|²/E|x - c|², the variances without noise: q = |x|² has cov(q, x) = cov(|δ|², δ) + 2s²E[x].
+    Directions in which nothing moves leave the centre at the mean.
+    """
+    groups = [points for points in map(complete, groups) if len(points) >= _FEWEST]
+    anchor = np.mean([points.mean(axis=0) for points in groups], axis=0) if groups else np.zeros(2)
+    centre = anchor
+    for _ in range(_ROUNDS):
+        matrix, right = np.zeros((anchor.size, anchor.size)), np.zeros(anchor.size)
+        error = 0.0
+        for points in groups:
+            shifted = points - anchor
+            mean, square = shifted.mean(axis=0), np.einsum("ni,ni->n", shifted, shifted)
+            radius = max(steadiness(points - centre)[1], _LEAST * float(np.square(points - centre).sum(axis=1).mean()))
+            if radius < _LEAST * float(square.mean()) or radius == 0.0:
+                continue
+            weight = 1.0 / radius
+            cross = (shifted - mean).T @ (square - square.mean()) / len(points)
+            matrix += weight * (np.cov(shifted.T, bias=True).reshape(matrix.shape) - noise * np.eye(anchor.size))
+            right += weight * (0.5 * cross - noise * mean)
+            error += weight**2 * noise**2 * 2.0 / len(points)
+        values, vectors = np.linalg.eigh(matrix)
+        used = (values > _SURE * np.sqrt(error)) & (values > 1e-9 * max(values[-1], 0.0))
+        step = vectors[:, used] @ ((vectors[:, used].T @ right) / values[used])
+        new = anchor + step
+        if np.allclose(new, centre, rtol=0.0, atol=1e-9 * (1.0 + float(np.abs(new).max()))):
+            break
+        centre = new
+    return np.asarray(centre)
+
+
+def skeleton(markers: FloatArray, *, offset: bool = True) -> Skeleton:
+    """The tree of markers (n, K, p) whose links are steadiest, hung on the origin or, if far better, elsewhere."""
+    count, dimension = markers.shape[1:]
+    pairs = np.full((count, count), np.inf)
+    for i in range(count):
+        for j in range(i):
+            pairs[i, j] = pairs[j, i] = 0.5 * steadiness(markers[:, i] - markers[:, j])[0]
+    origin = hung(markers, pairs, np.zeros((count, dimension)), "origin")
+    if not offset:
+        return origin
+    each = [markers[:, k] for k in range(count)]
+    noise = float(min(pairs.min(), origin.costs.min()))
+    alone = np.array([centre_of([points], noise) for points in each])
+    own = hung(markers, pairs, alone, "own")
+    common = [_settled(markers, pairs, start) for start in (*alone, centre_of(each, noise))]
+    best = min(common, key=lambda found: found.costs.sum())
+    if own.parents.count(-1) > 1 and _FREER * own.costs.sum() < min(best.costs.sum(), origin.costs.sum()):
+        return own
+    limit = 1.0 + _SIMPLER + np.sqrt(2.0 / len(markers))
+    return origin if origin.costs.sum() <= limit * best.costs.sum() else best
+
+
+def _settled(markers: FloatArray, pairs: FloatArray, centre: FloatArray) -> Skeleton:
+    """A tree and the fixed point its roots share, in turns."""
+    found = hung(markers, pairs, np.tile(centre, (markers.shape[1], 1)), "common")
+    for _ in range(_ROUNDS):
+        roots = [markers[:, k] for k, parent in enumerate(found.parents) if parent < 0]
+        centre = centre_of(roots, float(found.costs.min()))
+        new = hung(markers, pairs, np.tile(centre, (markers.shape[1], 1)), "common")
+        if not new.costs.sum() < found.costs.sum():
+            break
+        found = new
+    return found
+
+
+def hung(markers: FloatArray, pairs: FloatArray, centres: FloatArray, fixed: str) -> Skeleton:
+    """The minimum spanning tree of markers and the fixed points that each may turn about."""
+    count = markers.shape[1]
+    ground = np.array([steadiness(markers[:, k] - centres[k])[0] for k in range(count)])
+    # The variance of n normal numbers is known to √(2/n): what is as steady within that hangs on the fixed point.
+    ground /= 1.0 + _CLOSE * np.sqrt(2.0 / len(markers))
+    parents, costs = spanning(ground, pairs)
+    return Skeleton(tuple(parents.tolist()), costs, fixed, centres)
+
+
+def spanning(ground: FloatArray, pairs: FloatArray) -> tuple[np.ndarray, FloatArray]:
+    """Parents (-1 for the ground) in the minimum spanning tree, by Prim's algorithm, and the cost of every link."""
+    parents, costs, left = np.full(ground.size, -1), ground.copy(), set(range(ground.size))
+    while left:
+        near = min(left, key=lambda k: (costs[k], k))
+        left.remove(near)
+        for k in left:
+            if pairs[k, near] < costs[k]:
+                costs[k], parents[k] = pairs[k, near], near
+    return parents, costs
+
+
+def divided(apart: FloatArray, links: int) -> FloatArray:
+    """Lengths of `links` links in a row that make vectors (n, p).
+
+    Of one, from its mean square; of several, such that they reach from the least to the largest distance.
+    """
+    square = steadiness(apart)[1]
+    apart = complete(apart)
+    if len(apart) == 0:
+        return np.ones(links)
+    distance = np.sqrt(np.einsum("ni,ni->n", apart, apart))
+    scale = max(float(np.sqrt(np.mean(distance**2))), 1e-12)
+    if links == 1:
+        return np.array([max(np.sqrt(square), 1e-2 * scale)])
+    least, most = np.quantile(distance, [_OUTER, 1.0 - _OUTER])
+    parts = np.concatenate([[0.5 * (most + least)], np.full(links - 1, 0.5 * (most - least) / (links - 1))])
+    return np.maximum(parts, 1e-2 * scale)
+
+
+def plane_of(apart: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """Of vectors (n, 3) on a circle: its centre, and two unit vectors (3, 2) that span its plane."""
+    apart = complete(apart)
+    if len(apart) < _FEWEST:
+        return np.zeros(3), np.eye(3)[:, :2]
+    mean = apart.mean(axis=0)
+    values, vectors = np.linalg.eigh(np.cov(apart.T, bias=True))
+    axes = vectors[:, :0:-1]
+    # The axis moves least: what it varies by is noise.
+    return mean + axes @ centre_of([(apart - mean) @ axes], float(max(values[0], 0.0))), axes
+
+
+FIXED = ("common", "own", "origin")
+_NOTHING = 0.2  # of 1 - ½p var d²/E[d²]²: below it, a link may as well be noise
+_GIVES = 0.04  # of its length that a rigid link may vary by, beyond noise
+_APART = 6.0  # standard errors by which noise of the same variance may seem to differ between links
+
+
+@dataclass(frozen=True)
+class KinematicTree:
+    """Markers with coordinates (x₁, y₁, x₂, y₂, …), or (x₁, y₁, z₁, …), on rigid links.
+
+    Markers of a body that moves as a whole, by a way that is known (a marker at its hip, say), are given relative to
+    it: subtract the known positions from the columns, ``Y - np.tile(hip, K)``, and add them to what `denoise` returns.
+
+    Parameters
+    ----------
+    parents : sequence of int
+        The marker that each marker turns about; -1 for a fixed point.
+    hidden : sequence of int, optional
+        The number of hidden joints between each marker and its parent; none by default.
+    dimension : {2, 3}
+        Of the space. In three, every link turns about an axis of fixed direction; its a and b are free vectors, shared
+        by all markers beyond it, and its offset along the axis is part of c.
+    fixed : {"common", "own", "origin"}
+        Whether the roots turn about one point, each about its own, or about the origin. Short arcs say little of where
+        their centre is: a common one is known far better. Under ``prior="uniform"``, which wants angles all around, a
+        fixed point that is learnt is drawn to short arcs: give markers relative to it, and "origin". In space, the
+        offset c is free unless this is "origin".
+
+    Examples
+    --------
+    >>> from mgvm.pca import KinematicTree
+    >>> KinematicTree(parents=[-1, -1, 1]).n_angles  # a shoulder with two markers on its arms, and a hand
+    3
+    """
+
+    parents: Sequence[int]
+    hidden: Sequence[int] = field(default=())
+    dimension: int = 2
+    fixed: str = "common"
+
+    def __post_init__(self) -> None:
+        parents = tuple(int(parent) for parent in self.parents)
+        hidden = tuple(int(number) for number in self.hidden) or (0,) * len(parents)
+        if not parents:
+            raise ValueError("parents must name the parent of one marker at least")
+        if len(hidden) != len(parents) or min(hidden) < 0:
+            raise ValueError(f"hidden must have a number >= 0 for each of {len(parents)} markers, got {self.hidden}")
+        if self.dimension not in (2, 3):
+            raise ValueError(f"dimension must be 2 or 3, got {self.dimension!r}")
+        check.choice(self.fixed, "fixed", FIXED)
+        for marker, parent in enumerate(parents):
+            if not -1 <= parent < len(parents):
+                raise ValueError(f"the parent of marker {marker} must be a marker or -1, got {parent}")
+            seen = {marker}
+            while parent >= 0:
+                if parent in seen:
+                    raise ValueError(f"marker {marker} is its own ancestor; parents must form a tree, got {parents}")
+                seen.add(parent)
+                parent = parents[parent]
+        object.__setattr__(self, "parents", parents)
+        object.__setattr__(self, "hidden", hidden)
+
+    @property
+    def n_angles(self) -> int:
+        """D: one for every marker and every hidden joint."""
+        return len(self.parents) + sum(self.hidden)
+
+    @property
+    def n_columns(self) -> int:
+        """M: the coordinates of all markers."""
+        return self.dimension * len(self.parents)
+
+    def links(self, marker: int) -> list[int]:
+        """The angles of the links between a marker and its parent."""
+        first = marker + sum(self.hidden[:marker])
+        return list(range(first, first + 1 + self.hidden[marker]))
+
+    def path(self, marker: int) -> list[int]:
+        """The markers from a fixed point to a marker."""
+        above = [marker]
+        while self.parents[above[-1]] >= 0:
+            above.append(self.parents[above[-1]])
+        return above[::-1]
+
+    def structure(self, *, offset: bool = True) -> Linear:
+        """W as a linear function of lengths, or of a and b, then of the fixed points, unless they are the origin."""
+        parts: list[FloatArray] = []
+        size = self.n_angles
+        for marker in range(len(self.parents)):
+            for link in self.links(marker):
+                if self.dimension == 2:
+                    parts.append(self._beyond(marker, [(0, link, 1.0), (1, size + link, 1.0)]))
+                else:
+                    parts += [self._beyond(marker, [(i, at, 1.0)]) for at in (link, size + link) for i in range(3)]
+        if offset and self.fixed != "origin":
+            parts += self._points()
+        return Linear(np.array(parts), tree=self)
+
+    def _points(self) -> list[FloatArray]:
+        """What the fixed points move, a coordinate each."""
+        roots = [marker for marker, parent in enumerate(self.parents) if parent < 0]
+        if self.dimension == 3:
+            return [self._beyond(marker, [(i, -1, 1.0)]) for marker in range(len(self.parents)) for i in range(3)]
+        each = [[self._beyond(root, [(i, -1, 1.0)]) for root in roots] for i in range(2)]
+        return [sum(parts[1:], parts[0]) for parts in each] if self.fixed == "common" else each[0] + each[1]
+
+    def _beyond(self, marker: int, entries: list[tuple[int, int, float]]) -> FloatArray:
+        """W with entries (coordinate, column, value) at a marker and at all that hang on it."""
+        out = np.zeros((self.n_columns, 2 * self.n_angles + 1))
+        for other in range(len(self.parents)):
+            if marker in self.path(other):
+                for coordinate, column, value in entries:
+                    out[self.dimension * other + coordinate, column] = value
+        return out
+
+    def start(self, Y: FloatArray, *, offset: bool = True, warn: bool = True) -> FloatArray:
+        """W from the vectors between markers: their mean squares, free of noise, and the centres of roots."""
+        markers = Y.reshape(len(Y), -1, self.dimension)
+        centres = self._centres(markers, offset=offset)
+        out = np.zeros((self.n_columns, 2 * self.n_angles + 1))
+        for marker, parent in enumerate(self.parents):
+            apart = markers[:, marker] - (markers[:, parent] if parent >= 0 else centres[marker])
+            if warn:
+                self._warn_of_nothing(marker, apart)
+            entries = self._turning(marker, apart, offset=offset)
+            if parent < 0:
+                entries += [(i, -1, float(value)) for i, value in enumerate(centres[marker])]
+            for coordinate, column, value in entries:
+                out += value * self._beyond(marker, [(coordinate, column, 1.0)])
+        return out
+
+    def is_rigid(self, Y: FloatArray, *, offset: bool = True) -> bool:
+        """Whether one variance of noise explains how lengths vary, but for some hundredths; hidden joints are free.
+
+        Columns vary by the noise at least, in any direction: more than their least principal variance it cannot be.
+        """
+        markers = np.asarray(Y, dtype=np.float64).reshape(len(Y), -1, self.dimension)
+        centres = self._centres(markers, offset=offset)
+        found = []
+        for marker, parent in enumerate(self.parents):
+            if not self.hidden[marker]:
+                apart = markers[:, marker] - (markers[:, parent] if parent >= 0 else centres[marker])
+                variance, square = steadiness(apart)
+                if not square > np.sqrt(_NOTHING) * (square + self.dimension * variance):
+                    return False
+                found.append((variance if parent < 0 else 0.5 * variance, square))
+        rows = complete(np.asarray(Y, dtype=np.float64))
+        if not found or len(rows) <= rows.shape[1]:
+            return False
+        noise, slack = min(variance for variance, _ in found), 1.0 + _APART * np.sqrt(2.0 / len(Y))
+        if noise > slack * float(np.linalg.eigvalsh(np.cov(rows.T))[0]):
+            return False
+        most = slack * noise
+        return all(variance <= most + _GIVES**2 * square for variance, square in found)
+
+    def _turning(self, marker: int, apart: FloatArray, *, offset: bool) -> list[tuple[int, int, float]]:
+        """Entries of W that make a marker turn about its parent."""
+        numbers, size = self.links(marker), self.n_angles
+        if self.dimension == 2:
+            lengths = divided(apart, len(numbers))
+            both = zip(numbers, map(float, lengths), strict=True)
+            return [entry for k, length in both for entry in ((0, k, length), (1, size + k, length))]
+        centre, axes = plane_of(apart)
+        if not offset or self.fixed == "origin":
+            centre = np.zeros(3)
+        lengths = divided((apart - centre) @ axes, len(numbers))
+        out = [(i, -1, float(centre[i])) for i in range(3)]
+        for k, length in zip(numbers, lengths, strict=True):
+            out += [(i, column, float(length * axes[i, j])) for j, column in ((0, k), (1, size + k)) for i in range(3)]
+        return out
+
+    def _centres(self, markers: FloatArray, *, offset: bool) -> FloatArray:
+        """The point that each root turns about; in space the link's own offset says that."""
+        out = np.zeros((len(self.parents), self.dimension))
+        roots = [marker for marker, parent in enumerate(self.parents) if parent < 0]
+        if not offset or self.fixed == "origin" or self.dimension == 3:
+            return out
+        apart = [markers[:, k] - markers[:, parent] for k, parent in enumerate(self.parents) if parent >= 0]
+        costs = [0.5 * steadiness(one)[0] for one in apart]
+        own = [centre_of([markers[:, root]], 0.0) for root in roots]
+        costs += [steadiness(markers[:, root] - c)[0] for root, c in zip(roots, own, strict=True)]
+        noise = float(min(costs))
+        groups = [[markers[:, root]] for root in roots]
+        if self.fixed == "common":
+            groups = [[markers[:, root] for root in roots]] * len(roots)
+        for root, group in zip(roots, groups, strict=True):
+            out[root] = centre_of(group, noise)
+        return out
+
+    def _warn_of_nothing(self, marker: int, apart: FloatArray) -> None:
+        apart = complete(apart)
+        if self.hidden[marker] or len(apart) < 2:
+            return
+        square = np.einsum("ni,ni->n", apart, apart)
+        mean = float(square.mean())
+        left = 1.0 - 0.5 * self.dimension * float(square.var()) / mean**2 if mean > 0.0 else 0.0
+        # Of vectors that are noise alone the second term is 1, known to about √(8/n).
+        if left < min(_NOTHING, 2.5 * np.sqrt(8.0 / len(apart))):
+            parent = self.parents[marker]
+            where = f"marker {parent}" if parent >= 0 else "its fixed point"
+            warnings.warn(
+                f"marker {marker} stands where {where} does, as far as the noise can tell: the link between has no "
+                "length and its angle says nothing; leave the marker out, or give it another parent",
+                UserWarning,
+                stacklevel=5,
+            )
+
+    @classmethod
+    def found(cls, Y: FloatArray, n_angles: int, *, dimension: int = 2, offset: bool = True) -> Self:
+        """The tree of steadiest links: a minimum spanning tree, its cost the noise that would explain a link's length.
+
+        It hangs on the origin unless another fixed point makes its links much steadier. Hidden joints go where the
+        length varies most.
+
+        Parameters
+        ----------
+        Y : (n, M)
+            Coordinates of the markers, NaN where missing.
+        n_angles : int
+            The number of markers or more: every further angle is a hidden joint.
+        dimension : {2, 3}
+            Of the space.
+        offset : bool
+            Whether fixed points other than the origin are allowed.
+        """
+        rows = np.asarray(Y, dtype=np.float64)
+        if rows.ndim != 2 or rows.shape[1] % dimension or rows.shape[1] // dimension > n_angles:
+            raise ValueError(
+                f"a tree needs {dimension} columns a marker, and an angle a marker at least; got data of shape "
+                f"{rows.shape} and {n_angles} angles"
+            )
+        markers = rows.reshape(len(rows), -1, dimension)
+        found = skeleton(markers, offset=offset)
+        hidden = np.zeros(markers.shape[1], dtype=int)
+        for _ in range(n_angles - hidden.size):
+            hidden[np.argmax(found.costs / (1.0 + 10.0 * hidden))] += 1
+        # In space the offsets along the axes are to be learnt in any case.
+        return cls(found.parents, hidden.tolist(), dimension, "common" if dimension == 3 and offset else found.fixed)

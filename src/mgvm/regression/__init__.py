@@ -1,0 +1,5 @@
+"""Regression with an angle for target, in the manner of scikit-learn."""
+
+from mgvm._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

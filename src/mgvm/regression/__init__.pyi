@@ -1,0 +1,2 @@
+from mgvm.regression.gp import CircularGPRegressor as CircularGPRegressor
+from mgvm.regression.stacking import CircularStackingRegressor as CircularStackingRegressor

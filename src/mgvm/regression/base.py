@@ -1,0 +1,303 @@
+"""What every regressor with an angular target shares: checked input, replicated inputs merged, predictions of a
+distribution.
+
+What circular regressors refuse or warn of in X and y: what is wrong, where, and the cure.
+"""
+
+from __future__ import annotations
+
+import abc
+import itertools
+import warnings
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.utils import _safe_indexing
+from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+
+from mgvm import _validation as check
+from mgvm._progress import reporter
+from mgvm._validation import FloatArray
+from mgvm.angles import wrap
+from mgvm.circle.base import CircularDistribution
+from mgvm.regression.noise import Groups
+
+_WILD = 1e3  # ratio of standard deviations of two columns beyond which one length scale cannot serve both
+_LARGEST = 1e150
+_NAMED = 5  # columns spelt out in a message
+
+
+def targets(y: Any) -> FloatArray:
+    """Angles (N,), any finite real numbers, with a warning where they look like degrees."""
+    array = np.asarray(y)
+    if array.dtype.kind == "b":
+        raise TypeError("y holds truth values (bool), not angles; give radians, or use a classifier")
+    if array.dtype.kind == "c":
+        raise ValueError("Complex data not supported: y must be angles in radians; give np.angle(y)")
+    if array.ndim == 2 and array.shape[1] > 1:
+        raise ValueError(
+            f"y must have one angle a row, shape ({array.shape[0]},), got {array.shape}; give np.arctan2(sin, cos) if "
+            "its columns are cosine and sine, else fit one regressor a column"
+        )
+    return check.angle_data(column_or_1d(y, warn=True), "y")
+
+
+def refuse_text(X: Any) -> None:
+    """Columns that hold words, which scikit-learn would name by their first value alone."""
+    kinds = getattr(X, "dtypes", None)
+    if kinds is None or not hasattr(X, "columns"):
+        if getattr(getattr(X, "dtype", None), "kind", "f") not in "US":
+            return
+        columns = np.arange(1 if X.ndim < 2 else X.shape[1])
+    else:
+        words = [name for name in X.columns if X[name].dtype.kind == "O" and X[name].map(type).eq(str).any()]
+        columns = np.flatnonzero([name in words or str(kinds[name]) in ("category", "str") for name in X.columns])
+    if columns.size:
+        raise ValueError(
+            f"could not convert string to float: X has text in {_columns(X, columns)}; encode it first, with "
+            "sklearn.preprocessing.OneHotEncoder in a ColumnTransformer say; CircularGPRegressor also takes a Gram "
+            "matrix of strings, with kernel='precomputed'"
+        )
+
+
+def refuse_holes(X: Any, inputs: FloatArray) -> None:
+    """NaN, infinity and numbers whose squares overflow, with the columns they are in."""
+    for test, what, cure in (
+        (np.isnan, "NaN", "impute them first (sklearn.impute.SimpleImputer in a Pipeline) or drop these rows"),
+        (np.isinf, "infinity", "replace or drop these rows first"),
+    ):
+        bad = test(inputs)
+        if bad.any():
+            columns = np.flatnonzero(bad.any(axis=0))
+            raise ValueError(
+                f"X contains {what}: {int(bad.sum())} values in {int(bad.any(axis=1).sum())} of {len(bad)} rows, in "
+                f"{_columns(X, columns)}; {cure}"
+            )
+    if inputs.size and np.abs(inputs).max() > _LARGEST:
+        raise ValueError(
+            f"X reaches {np.abs(inputs).max():.3g}: squares of distances overflow; scale the features first, with "
+            "sklearn.preprocessing.StandardScaler in a Pipeline"
+        )
+
+
+def warn_of_scales(X: Any, inputs: FloatArray) -> None:
+    """Columns whose spreads differ by orders of magnitude, for methods that measure distances across columns."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = inputs.std(axis=0)
+    varying = np.flatnonzero(spread > 0.0)
+    if varying.size < 2:
+        return
+    widest = spread[varying].max()
+    narrow = varying[spread[varying] * _WILD < widest]
+    if narrow.size:
+        wide = varying[spread[varying] == widest]
+        warnings.warn(
+            f"the features of X are on wildly different scales: the spread of {_columns(X, narrow)} is below "
+            f"1/{_WILD:g} of that of {_columns(X, wide)} ({widest:.3g}), so that distances hardly see it; scale the "
+            "features first, with sklearn.preprocessing.StandardScaler in a Pipeline",
+            stacklevel=4,
+        )
+
+
+def _columns(X: Any, which: np.ndarray) -> str:
+    """Columns by name where X has names, else by number."""
+    names = getattr(X, "columns", None)
+    shown = [repr(names[i]) if names is not None else str(i) for i in which[:_NAMED].tolist()]
+    more = f" and {which.size - _NAMED} more" if which.size > _NAMED else ""
+    return f"column{'s' if which.size > 1 else ''} {', '.join(shown)}{more}"
+
+
+_BLOCK = 4096  # distributions held at once: a few thousand grids of a few thousand nodes stay below 100 MB
+
+
+class Training(NamedTuple):
+    """Checked training data: X (N, p), angles y (N,) in [-π, π), weights (N,)."""
+
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+
+
+class Merged(NamedTuple):
+    """Observations grouped by input, equal angles at an input as one with their weights added.
+
+    Rows of weight zero belong to no group.
+    """
+
+    inputs: FloatArray  # (G, p), distinct, sorted
+    groups: Groups
+    group: np.ndarray  # (N,): the group of every row, -1 for weight zero
+    observation: np.ndarray  # (N,): the angle of the groups behind every row, -1 for weight zero
+
+    def of_rows(self, values: FloatArray, otherwise: Callable[[np.ndarray], FloatArray]) -> FloatArray:
+        """Values of the groups' angles as values of rows; those of rows without weight come from `otherwise`."""
+        out = values[self.observation]
+        absent = np.flatnonzero(self.observation < 0)
+        if absent.size:
+            out[absent] = otherwise(absent)
+        return out
+
+
+class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
+    """A regressor whose target is an angle: from `predict_dist`, a distribution for every row, everything else follows."""
+
+    @abc.abstractmethod
+    def predict_dist(self, X: Any) -> CircularDistribution:
+        """The distribution of the angle at every row of X, as one batch."""
+
+    def predict(self, X: Any) -> FloatArray:
+        """Mean directions in [-π, π); where no direction is preferred, the highest mode (0 for the uniform distribution)."""
+        X = _indexable(X)
+        out = np.empty(_length(X))
+        for rows, which, dist in self._distributions(X):
+            out[rows] = _directions(dist)[which]
+        return out
+
+    def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
+        """log p(y | x) of every row."""
+        X, angles = _indexable(X), targets(y)
+        check_consistent_length(X, angles)
+        out = np.empty(angles.size)
+        for rows, which, dist in self._distributions(X):
+            for begin in range(0, rows.size, _BLOCK):
+                part = slice(begin, begin + _BLOCK)
+                out[rows[part]] = dist[which[part]].logpdf(angles[rows[part]])
+        return out
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Mean log density of y given X, in nats, the higher the better; it is not R², which means nothing for angles.
+
+        -log 2π = -1.838 is the score of the uniform distribution, of knowing nothing.
+        """
+        values = self.log_density(X, y)
+        return float(np.average(values, weights=check.weights(sample_weight, values.shape, "sample_weight")))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Independent draws (M, n_samples) from the distribution at every row of X, radians in [-π, π)."""
+        count = check.integer(n_samples, "n_samples", minimum=1)
+        draws = self.predict_dist(X).sample(count, rng=check.generator(random_state, "random_state"))
+        return np.ascontiguousarray(np.asarray(draws).T)
+
+    def _distributions(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray, CircularDistribution]]:
+        """Rows of X, and a batch with the position of each row's distribution in it: one distribution for equal rows, in blocks."""
+        check_is_fitted(self)
+        X = _indexable(X)
+        first, inverse = _distinct(X)
+        order = np.argsort(inverse, kind="stable")
+        edges = np.searchsorted(inverse[order], np.arange(0, max(first.size, 1) + _BLOCK, _BLOCK))
+        report = reporter(bool(getattr(self, "verbose", 0)), f"{type(self).__name__}: prediction")
+        for number, (begin, end) in enumerate(itertools.pairwise(edges)):
+            report(number * _BLOCK, first.size)
+            rows, start = order[begin:end], number * _BLOCK
+            dist = self.predict_dist(_safe_indexing(X, first[start : start + _BLOCK]))
+            yield rows, inverse[rows] - start, dist
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The checks' targets are no angles, and the score no R².
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+# ---- input ----------------------------------------------------------------------------------------------------------
+
+
+def validated(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None = None,
+    *,
+    min_rows: int = 1,
+    scales: bool = True,
+) -> Training:
+    """Training data as an estimator takes them; messages name what is wrong, where, and the cure.
+
+    `scales` warns of columns on wildly different scales, for methods that measure distances across columns.
+    """
+    if y is None:
+        validate_data(estimator, X, None)  # it says that y is required
+    refuse_text(X)
+    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
+    refuse_holes(X, inputs)
+    angles = targets(y)
+    if angles.size != inputs.shape[0]:
+        raise ValueError(
+            f"X has {inputs.shape[0]} rows and y has {angles.size} angles: inconsistent numbers of samples; give one "
+            "angle for every row"
+        )
+    weights = check.weights(sample_weight, angles.shape, "sample_weight")
+    if scales:
+        warn_of_scales(X, inputs)
+    return Training(inputs, np.asarray(wrap(angles)), weights)
+
+
+def queries(estimator: Any, X: Any) -> FloatArray:
+    """Rows to predict at, of a fitted estimator."""
+    check_is_fitted(estimator)
+    refuse_text(X)
+    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+    refuse_holes(X, inputs)
+    return np.asarray(inputs)
+
+
+def merged(data: Training) -> Merged:
+    """Rows with equal inputs as one group, and of these the rows with equal angles as one angle; O(N log N)."""
+    kept = np.flatnonzero(data.weights > 0.0)
+    order, fresh = sorted_rows(np.column_stack([data.X[kept], data.y[kept]]))
+    # The angle is the last column: a row opens a group where any other column is new.
+    opening = fresh.copy()
+    sorted_inputs = data.X[kept[order]]
+    opening[1:] = (sorted_inputs[1:] != sorted_inputs[:-1]).any(axis=1)
+    first = np.flatnonzero(fresh)
+    angles = data.y[kept[order[first]]]
+    weights = np.add.reduceat(data.weights[kept[order]], first) if first.size else np.zeros(0)
+    group, observation = np.full(data.y.size, -1), np.full(data.y.size, -1)
+    group[kept[order]] = np.cumsum(opening) - 1
+    observation[kept[order]] = np.cumsum(fresh) - 1
+    return Merged(sorted_inputs[opening], Groups(angles, weights, np.flatnonzero(opening[first])), group, observation)
+
+
+def sorted_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:
+    """The order that sorts rows by their first column, then the next, and where a row differs from the one before."""
+    order = np.lexsort(table.T[::-1])
+    there = table[order]
+    fresh = np.ones(len(table), dtype=bool)
+    fresh[1:] = (there[1:] != there[:-1]).any(axis=1)
+    return order, fresh
+
+
+# ---- behind the checks ----------------------------------------------------------------------------------------------
+
+
+def _indexable(X: Any) -> Any:
+    return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
+
+
+def _length(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") and len(X.shape) else len(X)
+
+
+def _distinct(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The first row of every set of equal rows, and the set of every row; rows that are no numbers are all distinct."""
+    array = np.asarray(X) if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "columns") else np.empty(0)
+    if array.dtype.kind in "fiub" and array.ndim == 2 and len(array) and not np.isnan(array).any():
+        order, fresh = sorted_rows(array)
+        inverse = np.empty(len(array), dtype=np.int64)
+        inverse[order] = np.cumsum(fresh) - 1
+        return order[fresh], inverse
+    rows = np.arange(_length(X))
+    return rows, rows
+
+
+def _directions(dist: CircularDistribution) -> FloatArray:
+    found = np.array(dist.mean_direction(), ndmin=1)
+    none = np.flatnonzero(np.isnan(found))
+    if none.size:
+        highest = np.asarray(dist[none].modes().location)
+        first = highest[:, 0] if highest.shape[-1] else np.full(none.size, np.nan)
+        found[none] = np.where(np.isnan(first), 0.0, wrap(first))
+    return found

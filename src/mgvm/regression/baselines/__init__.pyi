@@ -1,0 +1,5 @@
+from mgvm.regression.baselines.kernel import KernelCircularRegressor as KernelCircularRegressor
+from mgvm.regression.baselines.kernel import NeighborsCircularRegressor as NeighborsCircularRegressor
+from mgvm.regression.baselines.no_input import GvMRegressor as GvMRegressor
+from mgvm.regression.baselines.planar_gp import ProjectedGPRegressor as ProjectedGPRegressor
+from mgvm.regression.baselines.planar_gp import WrappedGPRegressor as WrappedGPRegressor

@@ -1,0 +1,1 @@
+"""Ways to the posterior of a circular Gaussian process: dense, neighbours, chain, and those of the paper."""

@@ -1,0 +1,193 @@
+"""Noise of circular regression: the distribution of an observed angle around its latent direction, with learnt
+coefficients.
+
+A noise distribution has real coefficients ρ (its hyper-parameters) and tells, for groups of observations that share an
+input, the log-likelihood of a latent direction at given nodes with its derivatives in ρ.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol
+
+import numpy as np
+
+from mgvm._numerics.gvm import gvm_facts
+from mgvm._validation import ComplexArray, FloatArray
+
+
+class Groups(NamedTuple):
+    """Observed angles, sorted by input, and their weights; `starts` (G,) is where the rows of each input begin."""
+
+    angles: FloatArray
+    weights: FloatArray
+    starts: np.ndarray
+
+    @property
+    def total(self) -> FloatArray:
+        """The weight of every input, (G,)."""
+        return np.add.reduceat(self.weights, self.starts)
+
+    def harmonics(self, order: int) -> ComplexArray:
+        """Σ w e^{itψ} of every input for t = 1..order, (G, order)."""
+        z = np.exp(1j * self.angles)
+        wave, out = self.weights * z, np.empty((self.starts.size, order), dtype=complex)
+        for t in range(order):
+            out[:, t] = np.add.reduceat(wave, self.starts)
+            wave = wave * z
+        return out
+
+    def take(self, which: np.ndarray) -> Groups:
+        """The groups at some indices."""
+        ends = np.append(self.starts[1:], self.angles.size)
+        sizes = (ends - self.starts)[which]
+        begins = np.cumsum(sizes) - sizes
+        rows = np.arange(sizes.sum()) + np.repeat(self.starts[which] - begins, sizes)
+        return Groups(self.angles[rows], self.weights[rows], begins)
+
+
+class Noise(Protocol):
+    """A distribution around the latent direction."""
+
+    @property
+    def start(self) -> FloatArray:
+        """Coefficients ρ to begin with, also the centre of their weak prior."""
+
+    @property
+    def two_sided(self) -> FloatArray | None:
+        """Coefficients of another kind to begin with, if there are."""
+
+    def likelihood(self, rho: FloatArray, groups: Groups, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Log-likelihoods (G, n) of the directions `nodes`, and their derivatives in ρ (G, n, p)."""
+
+    def log_density(self, rho: FloatArray, angles: FloatArray) -> FloatArray:
+        """Log density of ψ - φ (n,)."""
+
+    def log_densities(self, rho: FloatArray, angles: FloatArray, nodes: FloatArray) -> FloatArray:
+        """log p(ψ | φ) of angles ψ (n,) around directions φ (m,): (n, m)."""
+
+    def concentration(self, rho: FloatArray) -> float:
+        """A bound on the curvature of the log density: how fine a grid must be."""
+
+
+@dataclass(frozen=True)
+class GvMNoise:
+    """log p(ψ | φ) = Re Σ_t conj(η_t) e^{it(ψ - φ)} - log Z(η), with η = sinh ρ.
+
+    The sinh is linear near 0, so that a harmonic may vanish or change its sign, and exponential beyond, so that a step
+    in ρ is a factor of the concentration. η₁ is real (the direction of the latent angle absorbs its phase); those of
+    higher order are real as well where the noise is symmetric.
+    """
+
+    order: int = 1
+    symmetric: bool = True
+    first: float = 5.0
+
+    @property
+    def start(self) -> FloatArray:
+        """A first harmonic alone."""
+        size = self.order if self.symmetric else 2 * self.order - 1
+        rho = np.zeros(size)
+        rho[0] = np.arcsinh(self.first)
+        return rho
+
+    @property
+    def two_sided(self) -> FloatArray | None:
+        """Another start where the order allows it: two groups half a turn apart, which no descent from one finds."""
+        if self.order < 2:
+            return None
+        rho = self.start
+        rho[:2] = np.arcsinh([0.3, 2.0])
+        return rho
+
+    def _basis(self) -> ComplexArray:
+        """What coefficient k adds to η, (p, T)."""
+        real = np.eye(self.order, dtype=complex)
+        return real if self.symmetric else np.concatenate([real, 1j * real[1:]])
+
+    def eta(self, rho: FloatArray) -> ComplexArray:
+        """η (T,)."""
+        return np.asarray(np.sinh(rho) @ self._basis())
+
+    def likelihood(self, rho: FloatArray, groups: Groups, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Re Σ_t η_t conj(Σ w e^{itψ}) e^{itφ} less the normaliser: only the harmonics of a group enter."""
+        facts = gvm_facts(self.eta(rho)[None], max(2, self.order))
+        waves = _waves(nodes, self.order)
+        sums, total = groups.harmonics(self.order).conj(), groups.total
+        slopes = np.cosh(rho)[:, None] * self._basis()
+        normal = (slopes.conj() * facts.moments[0, : self.order]).real.sum(axis=1)
+        fields = np.matmul(waves, np.swapaxes(_parts(sums[:, None, :] * slopes), 1, 2))
+        fields -= (total[:, None] * normal)[:, None, :]
+        values = _parts(sums * self.eta(rho)) @ waves.T - total[:, None] * facts.log_normalizer[0]
+        return values, fields
+
+    def log_density(self, rho: FloatArray, angles: FloatArray) -> FloatArray:
+        """Log density of ψ - φ."""
+        return self.log_densities(rho, angles, np.zeros(1))[:, 0]
+
+    def log_densities(self, rho: FloatArray, angles: FloatArray, nodes: FloatArray) -> FloatArray:
+        """log p(ψ | φ) of angles ψ (n,) around directions φ (m,): (n, m)."""
+        eta = self.eta(rho)
+        turned = np.exp(-1j * np.multiply.outer(angles, np.arange(1, self.order + 1))) * eta
+        return _parts(turned) @ _waves(nodes, self.order).T - float(gvm_facts(eta[None], 2).log_normalizer[0])
+
+    def concentration(self, rho: FloatArray) -> float:
+        """Σ t²|η_t|."""
+        return float(np.abs(self.eta(rho)) @ np.arange(1, self.order + 1) ** 2)
+
+
+@dataclass(frozen=True)
+class ContaminatedNoise:
+    """(1 - ε) p(ψ | φ) + ε/2π: a share ε of the observations, 1/(1 + e^{-ρ}) of the last coefficient, tell nothing."""
+
+    clean: GvMNoise
+
+    @property
+    def start(self) -> FloatArray:
+        """Five in a hundred."""
+        return np.append(self.clean.start, np.log(0.05 / 0.95))
+
+    @property
+    def two_sided(self) -> FloatArray | None:
+        """That of the clean distribution, with the same share."""
+        clean = self.clean.two_sided
+        return None if clean is None else np.append(clean, self.start[-1])
+
+    def likelihood(self, rho: FloatArray, groups: Groups, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Each observation for itself: the logarithm of a mixture has no sufficient statistic."""
+        single = Groups(groups.angles, np.ones_like(groups.weights), np.arange(groups.angles.size))
+        logs, slopes = self.clean.likelihood(rho[:-1], single, nodes)
+        share = 1.0 / (1.0 + np.exp(-rho[-1]))
+        clean = (1.0 - share) * np.exp(logs)
+        total = clean + share / (2.0 * np.pi)
+        part = (groups.weights[:, None] * clean / total)[..., None]
+        # d/dρ of log[(1 - ε)p + ε/2π] with dε/dρ = ε(1 - ε).
+        last = groups.weights[:, None] * share * (1.0 - share) * (1.0 / (2.0 * np.pi) - np.exp(logs)) / total
+        features = np.concatenate([part * slopes, last[..., None]], axis=2)
+        values = groups.weights[:, None] * np.log(total)
+        return np.add.reduceat(values, groups.starts), np.add.reduceat(features, groups.starts)
+
+    def log_density(self, rho: FloatArray, angles: FloatArray) -> FloatArray:
+        """Log density of ψ - φ."""
+        return self.log_densities(rho, angles, np.zeros(1))[:, 0]
+
+    def log_densities(self, rho: FloatArray, angles: FloatArray, nodes: FloatArray) -> FloatArray:
+        """log p(ψ | φ) of angles ψ (n,) around directions φ (m,): (n, m)."""
+        share = 1.0 / (1.0 + np.exp(-rho[-1]))
+        clean = np.exp(self.clean.log_densities(rho[:-1], angles, nodes))
+        return np.log((1.0 - share) * clean + share / (2.0 * np.pi))
+
+    def concentration(self, rho: FloatArray) -> float:
+        """That of the clean distribution."""
+        return self.clean.concentration(rho[:-1])
+
+
+def _waves(nodes: FloatArray, order: int) -> FloatArray:
+    """cos tφ and sin tφ for t = 1..order, (n, 2 order)."""
+    phases = np.multiply.outer(nodes, np.arange(1, order + 1))
+    return np.concatenate([np.cos(phases), np.sin(phases)], axis=1)
+
+
+def _parts(coefficients: ComplexArray) -> FloatArray:
+    """What `_waves` are multiplied by to give Re Σ_t c_t e^{itφ}, (..., 2 order)."""
+    return np.concatenate([coefficients.real, -coefficients.imag], axis=-1)

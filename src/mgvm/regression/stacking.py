@@ -1,0 +1,231 @@
+"""Mixtures of circular regressors, weighted by how well each predicts what it has not seen."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import clone
+from sklearn.model_selection import GroupKFold, check_cv
+from sklearn.utils import _safe_indexing
+from sklearn.utils.metaestimators import _BaseComposition
+from sklearn.utils.validation import has_fit_parameter
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.circle.base import CircularDistribution
+from mgvm.circle.grid_density import GridDensity
+from mgvm.regression.base import CircularRegressor, Training, merged, queries, validated
+from mgvm.regression.prediction import cells
+
+_FOLDS = 5
+_ITERATIONS = 2000
+_SETTLED = 1e-9
+_LEAST_NODES = 512
+_NARROWEST = 1e-9
+_FLOOR = -700.0  # of log densities: a distribution that calls an observation impossible loses no more than this
+
+
+class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: ignore[misc]
+    """p(ψ | x) = Σ_k w_k p_k(ψ | x), the weights w on the simplex by maximum likelihood on angles not seen.
+
+    Parameters
+    ----------
+    estimators : list of (str, estimator)
+        Circular regressors, that is with `predict_dist`.
+    cv : "loo", int or splitter of scikit-learn, default "loo"
+        The angles not seen. "loo" uses the leave-one-out densities that an estimator leaves in its `loo_log_density_`
+        when fitted, for nothing, and five folds of rows for those that leave none. A number asks for so many folds,
+        in which equal inputs are kept together; a splitter decides for itself.
+
+        All regressors of `mgvm.regression` leave out one row (of a row of weight w, one of the w rows it stands for).
+        Rows that share its input stay: the weights are then those for more angles at inputs like the ones seen. To
+        predict at new inputs where inputs repeat (other days, other stations), hold out whole inputs instead: ``cv=5``,
+        or ``fit(..., groups=...)`` with the inputs, or blocks of them, for groups.
+
+    Attributes
+    ----------
+    weights_ : ndarray (K,)
+        w.
+    estimators_ : list
+        The estimators, fitted to all rows.
+    named_estimators_ : dict
+        The same by name.
+    out_of_fold_log_density_ : ndarray (N, K)
+        What the weights maximise: log p_k of every training angle not seen.
+    loo_log_density_ : ndarray (N,)
+        That of the mixture; one row left out, or one fold where `cv` or groups ask for folds.
+
+    Notes
+    -----
+    The logarithm of a mixture is concave in its weights, so that EM ends at the best of them. A prior of one
+    observation, spread evenly, keeps the weights of few data apart from the corners.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import CircularStackingRegressor
+    >>> from mgvm.regression.baselines import GvMRegressor, NeighborsCircularRegressor
+    >>> x = np.linspace(0.0, 1.0, 100)[:, None]
+    >>> y = 6.0 * x[:, 0] + np.random.default_rng(0).normal(0.0, 0.2, 100)
+    >>> stack = CircularStackingRegressor([("none", GvMRegressor()), ("near", NeighborsCircularRegressor())]).fit(x, y)
+    >>> stack.weights_.round(1)
+    array([0., 1.])
+    >>> bool(abs(stack.predict([[0.5]])[0] - 3.0) < 0.2)
+    True
+    """
+
+    def __init__(self, estimators: list[tuple[str, Any]], *, cv: Any = "loo"):
+        self.estimators = estimators
+        self.cv = cv
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """Parameters, those of the estimators as name__parameter."""
+        return dict(self._get_params("estimators", deep=deep))
+
+    def set_params(self, **params: Any) -> Self:
+        """Set parameters, those of the estimators as name__parameter."""
+        self._set_params("estimators", **params)
+        return self
+
+    # ---- fitting --------------------------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
+    ) -> Self:
+        """Fit the estimators to all rows, and the weights to the rows each of them has not seen.
+
+        `groups` (N,) are blocks of rows that belong together, days say: the folds never part them, and leave-one-out
+        is not used.
+        """
+        names, members = self._members()
+        data = validated(self, X, y, sample_weight, scales=False)
+        weighted = sample_weight is not None
+        self.estimators_ = [_fitted(member, X, data.y, data.weights if weighted else None) for member in members]
+        self.named_estimators_ = dict(zip(names, self.estimators_, strict=True))
+        columns: list[FloatArray | None] = [None] * len(members)
+        if isinstance(self.cv, str):
+            check.choice(self.cv, "cv", ["loo"])
+            if groups is None:
+                columns = [getattr(member, "loo_log_density_", None) for member in self.estimators_]
+        if any(column is None for column in columns):
+            folds = self._folds(X, data, groups)
+            columns = [
+                _held_out(member, X, data, folds, weighted) if column is None else np.asarray(column)
+                for member, column in zip(members, columns, strict=True)
+            ]
+        self.out_of_fold_log_density_ = np.stack([column for column in columns if column is not None], axis=1)
+        self.weights_ = simplex_weights(self.out_of_fold_log_density_, data.weights)
+        with np.errstate(divide="ignore"):
+            self.loo_log_density_ = np.logaddexp.reduce(self.out_of_fold_log_density_ + np.log(self.weights_), axis=1)
+        return self
+
+    def _members(self) -> tuple[list[str], list[Any]]:
+        if not self.estimators:
+            raise ValueError("estimators must be a list of pairs (name, estimator), at least one of them")
+        names = [name for name, _ in self.estimators]
+        if len(set(names)) < len(names):
+            raise ValueError(f"the names of estimators must differ, got {names}")
+        for name, member in self.estimators:
+            if not hasattr(member, "predict_dist"):
+                raise TypeError(
+                    f"estimator {name!r} is a {type(member).__name__} without predict_dist; stacking mixes distributions of "
+                    "angles, as the regressors of mgvm.regression give them"
+                )
+        return names, [member for _, member in self.estimators]
+
+    def _folds(self, X: Any, data: Training, groups: ArrayLike | None) -> list[tuple[np.ndarray, np.ndarray]]:
+        if groups is not None:
+            blocks = np.asarray(groups)
+            if blocks.shape != data.y.shape:
+                raise ValueError(f"groups must have one entry for every row, {data.y.shape}, got {blocks.shape}")
+        elif isinstance(self.cv, str):
+            blocks = np.arange(data.y.size)  # as the other members do, which leave out rows
+        else:
+            blocks = merged(data._replace(weights=np.ones_like(data.weights))).group
+        number = np.unique(blocks).size
+        if number < 2:
+            raise ValueError(
+                f"folds need rows in 2 different groups or inputs at least, got n_samples = {data.y.size} in 1; give "
+                "more data, or estimators with leave-one-out densities"
+            )
+        if isinstance(self.cv, (str, int)):
+            wanted = _FOLDS if isinstance(self.cv, str) else check.integer(self.cv, "cv", minimum=2)
+            splitter: Any = GroupKFold(min(wanted, number), shuffle=True, random_state=0)
+            return list(splitter.split(X, data.y, blocks))
+        return list(check_cv(self.cv).split(X, data.y, None if groups is None else blocks))
+
+    # ---- prediction -----------------------------------------------------------------------------------------------
+
+    def predict_dist(self, X: Any) -> GridDensity:
+        """The mixture's distribution at every row of X, on one grid."""
+        size = len(queries(self, X))
+        used = [k for k in range(self.weights_.size) if self.weights_[k] > 0.0]
+        dists = [self.estimators_[k].predict_dist(X) for k in used]
+        count = max(_nodes(dist) for dist in dists)
+        grid = np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count))
+        total = np.full((size, count), -np.inf)
+        for k, dist in zip(used, dists, strict=True):
+            np.logaddexp(total, np.log(self.weights_[k]) + _on_grid(dist, grid), out=total)
+        return GridDensity(total)
+
+
+def simplex_weights(log_densities: FloatArray, counts: FloatArray) -> FloatArray:
+    """The w on the simplex that maximise Σ_n c_n log Σ_k w_k p_nk, plus a prior of one observation; by EM."""
+    logs = np.maximum(log_densities, _FLOOR)
+    density = np.exp(logs - logs.max(axis=1, keepdims=True))
+    size = logs.shape[1]
+    weights = np.full(size, 1.0 / size)
+    for _ in range(_ITERATIONS):
+        share = weights * density
+        taken = counts @ (share / share.sum(axis=1, keepdims=True))
+        new = (taken + 1.0 / size) / (counts.sum() + 1.0)
+        moved = float(np.abs(new - weights).max())
+        weights = new
+        if moved < _SETTLED:
+            break
+    return weights / weights.sum()
+
+
+def _on_grid(dist: CircularDistribution, grid: FloatArray) -> FloatArray:
+    if isinstance(dist, GridDensity) and dist.log_values.shape[-1] == grid.size:
+        return np.asarray(dist.log_values)
+    # A single distribution goes in twice: its points would reach the compiled loops as a view that NumPy warns of.
+    size = dist.batch_shape[0]
+    return np.asarray(dist[np.resize(np.arange(size), max(size, 2))][:, None].logpdf(grid)[:size])
+
+
+def _nodes(dist: CircularDistribution) -> int:
+    """Nodes that resolve the distributions, and the bends between the parts of a mixture."""
+    if isinstance(dist, GridDensity):
+        return max(_LEAST_NODES, int(dist.log_values.shape[-1]))
+    narrowest = float(np.min(dist.circular_variance(), initial=1.0))
+    return max(_LEAST_NODES, cells(4.0 / max(narrowest, _NARROWEST)))
+
+
+def _fitted(member: Any, X: Any, y: FloatArray, weights: FloatArray | None) -> Any:
+    member = clone(member)
+    if weights is None:
+        return member.fit(X, y)
+    if not has_fit_parameter(member, "sample_weight"):
+        raise TypeError(f"{type(member).__name__}.fit takes no sample_weight; fit without weights or leave it out")
+    return member.fit(X, y, sample_weight=weights)
+
+
+def _held_out(
+    member: Any, X: Any, data: Training, folds: list[tuple[np.ndarray, np.ndarray]], weighted: bool
+) -> FloatArray:
+    """Log density of every row by the estimator fitted to the other folds."""
+    out = np.full(data.y.size, np.nan)
+    for train, test in folds:
+        weights = data.weights[train] if weighted else None
+        fitted = _fitted(member, _safe_indexing(X, train), data.y[train], weights)
+        dist = fitted.predict_dist(_safe_indexing(X, test))
+        out[test] = dist.logpdf(data.y[test])
+    if np.isnan(out).any():
+        raise ValueError(
+            f"the folds of cv leave {int(np.isnan(out).sum())} of {out.size} rows without a prediction; stacking needs "
+            "every row in one test fold"
+        )
+    return out

@@ -1,0 +1,5 @@
+"""Reports as single HTML pages that need no network."""
+
+from mgvm._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

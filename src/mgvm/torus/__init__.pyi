@@ -1,0 +1,2 @@
+from mgvm.torus.mgvm import MGvM as MGvM
+from mgvm.torus.wrapped_normal import MultivariateWrappedNormal as MultivariateWrappedNormal

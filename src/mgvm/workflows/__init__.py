@@ -1,0 +1,5 @@
+"""Workflows on a table: a table in, a frozen result out, nothing printed."""
+
+from mgvm._lazy import attach
+
+__getattr__, __dir__, __all__ = attach(__name__, __file__)

@@ -1,0 +1,32 @@
+"""Distributions on the torus that the tests of several engines share."""
+
+from __future__ import annotations
+
+import numpy as np
+from naive import torus
+
+from mgvm.natural.parameters import Natural
+
+
+def distribution_of(*parameters):
+    return Natural(*(np.asarray(part, dtype=complex) for part in parameters))
+
+
+def random_distribution(seed, dimension, order=2, scale=1.0):
+    return distribution_of(*torus.random_parameters(np.random.default_rng(seed), dimension, order, scale))
+
+
+def couplings(dimension, difference=0.0, total=0.0):
+    off = 1.0 - np.eye(dimension)
+    return difference * off, total * off
+
+
+def bimodal(strength):
+    """Only even harmonics: each of the four corners (0 or π) of the torus has its mirror image."""
+    P, Q = couplings(2, 0.2 * strength, 0.1 * strength)
+    return distribution_of(np.zeros(2), np.full((1, 2), strength), P, Q)
+
+
+def ridge(dimension, strength, pull=0.5):
+    """Angles tied to each other, and hardly to anything else."""
+    return distribution_of(np.full(dimension, pull), np.zeros((0, dimension)), *couplings(dimension, strength))
