@@ -16,7 +16,7 @@ import timing
 from scipy import sparse
 
 from mgvm import MGvM
-from mgvm.learning import _edge_tests, _score_matching, penalty_path
+from mgvm.learning import edge_tests, score_matching, penalty_path
 
 STRENGTHS = {"plain": (0.6, 1.5), "weak": (0.3, 0.9)}
 TARGETS = {500: 0.95, 2000: 0.99}
@@ -72,7 +72,7 @@ def recovery(quick):
                     x = dist.sample(count, rng=1000 + seed)
                     expected = true_edges(dist)
                     scores["EBIC"].append(f_score(penalty_path(x).edges(), expected))
-                    tests = _edge_tests(x)
+                    tests = edge_tests(x)
                     for level in (1, 5):
                         scores[f"tests {level} %"].append(f_score(tests.edges(level / 100), expected))
                     pairs = zip(tests.first.tolist(), tests.second.tolist(), strict=True)
@@ -94,7 +94,7 @@ def size_of_tests(null, quick):
         for seed in range(30 if quick else 150):
             dist = truth(8, seed)
             # A seed of its own: with that of the truth, draws would repeat the numbers its parameters are made of.
-            tests = _edge_tests(dist.sample(count, rng=1000 + seed))
+            tests = edge_tests(dist.sample(count, rng=1000 + seed))
             expected = true_edges(dist)
             pairs = zip(tests.first.tolist(), tests.second.tolist(), strict=True)
             outside = np.array([pair not in expected for pair in pairs])
@@ -173,7 +173,7 @@ def speed(quick):
     """CPU time of tests and of whole paths."""
     x = truth(5, 0).sample(500, rng=0)
     penalty_path(x)
-    _edge_tests(x, conditioning="selected")
+    edge_tests(x, conditioning="selected")
     rows = []
     for dimension, count, job in ((100, 2000, "tests"), (300, 2000, "tests"), (1000, 2000, "path with EBIC")):
         if quick and dimension > 100:
@@ -181,7 +181,7 @@ def speed(quick):
         dist = truth(dimension, 0)
         x = dist.sample(count, rng=1000)
         start = time.process_time()
-        found = _edge_tests(x).edges(0.01) if job == "tests" else _score_matching(x, penalty="ebic").edges
+        found = edge_tests(x).edges(0.01) if job == "tests" else score_matching(x, penalty="ebic").edges
         spent = time.process_time() - start
         memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e6
         limit = {100: 10.0, 300: 60.0, 1000: 180.0}[dimension]

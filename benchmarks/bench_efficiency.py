@@ -17,10 +17,10 @@ from timing import table, verdict
 
 from mgvm import MGvM
 from mgvm.inference import exact_grid
-from mgvm.learning import _likelihood, _pseudo_likelihood, _score_matching
+from mgvm.learning import likelihood, pseudo_likelihood, score_matching
 from mgvm.natural.parameters import pack
 
-METHODS = {"likelihood": _likelihood, "pseudo-likelihood": _pseudo_likelihood, "score matching": _score_matching}
+METHODS = {"likelihood": likelihood, "pseudo-likelihood": pseudo_likelihood, "score matching": score_matching}
 STRENGTHS = (0.5, 1.0, 2.0, 4.0, 8.0)
 ROWS = 1000
 CLOSE = 1.15  # times p/2 is close to it, with the scatter of some hundred data sets

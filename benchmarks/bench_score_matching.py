@@ -20,7 +20,7 @@ import time
 import numpy as np
 from timing import number, table, verdict
 
-from mgvm.learning import Submodel, _score_matching
+from mgvm.learning import Submodel, score_matching
 from mgvm.learning._score_matching import conjugate_gradients
 from mgvm.learning.rows import rows
 from mgvm.learning.score_operator import MemoryRows, ScoreOperator
@@ -60,7 +60,7 @@ def against_dimension(rate):
     lines, times = [], []
     for dimension in DIMENSIONS:
         x = angles(dimension)
-        seconds, fit = cpu_time(lambda x=x: _score_matching(x), 3 if dimension < 200 else 2)
+        seconds, fit = cpu_time(lambda x=x: score_matching(x), 3 if dimension < 200 else 2)
         times.append(seconds)
         # Two products of (N, 2D) and (2D, 2D) a step, and one more pair for the gradient at the end.
         floor = 16 * COUNT * dimension**2 * (fit.n_iterations + 1) / rate
@@ -80,7 +80,7 @@ def narrow_angles():
     lines = []
     for dimension in TARGETS:
         x = angles(dimension, least=0.3)
-        seconds, fit = cpu_time(lambda x=x: _score_matching(x), 2)
+        seconds, fit = cpu_time(lambda x=x: score_matching(x), 2)
         lines.append([dimension, fit.n_iterations, fit.gradient_norm, seconds, verdict(seconds, TARGETS[dimension])])
     table("The same with spreads of 0.3 to 1.2 radians", ["angles", "steps", "gradient", "CPU s", "target"], lines)
 
@@ -89,7 +89,7 @@ def against_count():
     lines, times = [], []
     for count in COUNTS:
         x = angles(100, count)
-        seconds, fit = cpu_time(lambda x=x: _score_matching(x), 3 if count <= 20_000 else 1)
+        seconds, fit = cpu_time(lambda x=x: score_matching(x), 3 if count <= 20_000 else 1)
         times.append(seconds)
         lines.append([f"{count:,}", fit.n_iterations, fit.gradient_norm, seconds])
     table("100 angles to 1e-4", ["rows", "steps", "gradient", "CPU s"], lines)
@@ -145,8 +145,8 @@ def against_naive():
     lines = []
     for dimension, used in ((8, 2000), (30, 500)):
         x = angles(dimension)
-        fast, fit = cpu_time(lambda x=x: _score_matching(x, tolerance=1e-11), 3)
-        single, _ = cpu_time(lambda x=x: _score_matching(x), 3)
+        fast, fit = cpu_time(lambda x=x: score_matching(x, tolerance=1e-11), 3)
+        single, _ = cpu_time(lambda x=x: score_matching(x), 3)
         # The naive time of the matrix is in proportion to the rows, so a part of them is timed.
         part, _ = cpu_time(lambda x=x, used=used: naive_solution(x[:used]), 1)
         solve, _ = cpu_time(lambda n=fit.submodel.n_parameters: np.linalg.solve(np.eye(n) + 0.1, np.ones(n)), 1)
@@ -155,7 +155,7 @@ def against_naive():
         error = np.nan
         if dimension == 8:
             wanted = naive_solution(subset)
-            found = parameters.pack(_score_matching(subset, tolerance=1e-12).natural)
+            found = parameters.pack(score_matching(subset, tolerance=1e-12).natural)
             error = float(abs(found - wanted).max() / abs(wanted).max())
         ratio = slow / single
         target = verdict(ratio, 100, at_most=False) if dimension == 30 else verdict(error, 1e-10)
@@ -179,7 +179,7 @@ def memory():
 def memory_of_one_fit():
     x = angles(1000)
     start = time.process_time()
-    fit = _score_matching(x)
+    fit = score_matching(x)
     seconds = time.process_time() - start
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * (1 if sys.platform == "darwin" else 1024)
     print(seconds, peak, fit.n_iterations, fit.gradient_norm)

@@ -242,7 +242,7 @@ class TestBadInput:
             score(self.dist, [0.0, np.nan])
         with pytest.raises(TypeError, match="y must be real numbers"):
             score(self.dist, "north")
-        with pytest.raises(ValueError, match=r"y \(3,\), distribution \(2,\)"):
+        with pytest.raises(ValueError, match=r"y \(3,\), dist \(2,\)"):
             score(naive.Stack([self.dist, self.dist]), [0.0, 1.0, 2.0])
 
     def test_crps(self):

@@ -11,7 +11,7 @@ import matplotlib.pyplot as plt
 import numpy as np
 
 import mgvm
-from mgvm.learning import _edge_tests
+from mgvm.learning import edge_tests
 
 size = 8
 coupling = np.zeros((size, size), dtype=complex)
@@ -23,7 +23,7 @@ phases = truth.sample(1500, rng=1)
 
 z = np.exp(1j * phases)
 locking = np.abs(z.conj().T @ z) / len(z)
-tests = _edge_tests(phases, submodel="torus graph")
+tests = edge_tests(phases, submodel="torus graph")
 found = {tuple(edge) for edge in tests.edges(0.01).tolist()}
 print("found:", sorted(found))
 print("true: ", sorted(map(tuple, np.argwhere(np.triu(np.abs(coupling)) > 0).tolist())))

@@ -110,7 +110,7 @@ def test_batches_that_do_not_fit_each_other():
         for other in dists:
             if dist.batch_shape != other.batch_shape:
                 with pytest.raises(
-                    ValueError, match=r"do not broadcast: distribution \(\d,\), other \(\d,\); give equal sizes"
+                    ValueError, match=r"do not broadcast: dist \(\d,\), other \(\d,\); give equal sizes"
                 ):
                     dist.kl_divergence(other)
 

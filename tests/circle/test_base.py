@@ -50,7 +50,7 @@ class Cardioid(CircularDistribution):
     def _log_slope(self, x):
         return -2 * self.rho * np.sin(x) / (1 + 2 * self.rho * np.cos(x))
 
-    def base(self):
+    def _panels(self):
         return np.broadcast_to(np.linspace(-np.pi, np.pi, 9), (*self.batch_shape, 9))
 
     def sample(self, shape=(), rng=None):

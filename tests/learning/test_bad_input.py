@@ -7,12 +7,12 @@ import pandas as pd
 import pytest
 
 from mgvm import MGvM, TorusMixture
-from mgvm.learning import _edge_tests, _likelihood, _pseudo_likelihood, _score_matching, fit_torus, penalty_path
+from mgvm.learning import edge_tests, fit_torus, likelihood, penalty_path, pseudo_likelihood, score_matching
 
 X = np.random.default_rng(0).vonmises(0.0, 1.0, (60, 3))
 
 
-@pytest.mark.parametrize("learner", [_score_matching, _pseudo_likelihood, _edge_tests, penalty_path])
+@pytest.mark.parametrize("learner", [score_matching, pseudo_likelihood, edge_tests, penalty_path])
 def test_missing_angles_are_sent_to_those_who_take_them(learner):
     holes = X.copy()
     holes[4, 1] = np.nan
@@ -64,4 +64,4 @@ def test_conditionals_name_shapes_that_do_not_match():
 def test_a_sampled_likelihood_of_too_few_rows_is_refused_at_once(count):
     x = np.random.default_rng(0).vonmises(0.0, 2.0, (count, 4))
     with pytest.raises(ValueError, match=f"{count} rows cannot determine 40 parameters"):
-        _likelihood(x)
+        likelihood(x)

@@ -9,7 +9,7 @@ from naive.edges import chain_distribution
 from scipy import stats
 
 from mgvm import MGvM
-from mgvm.learning import Submodel, _edge_tests
+from mgvm.learning import Submodel, edge_tests
 from mgvm.learning._edge_tests import benjamini_hochberg, combine, pair_estimates
 from mgvm.learning.edge_design import design
 from mgvm.learning.rows import as_rows
@@ -69,7 +69,7 @@ def test_five_percent_of_null_edges_are_rejected_at_five_percent(size, count, re
     dist = chain_distribution(size)
     null = []
     for seed in range(repeats):
-        tests = _edge_tests(dist.sample(count, rng=seed))
+        tests = edge_tests(dist.sample(count, rng=seed))
         null.append(tests.p_values[tests.second > tests.first + 1])
     p = np.concatenate(null)
     noise = np.sqrt(0.05 * 0.95 / p.size)
@@ -79,7 +79,7 @@ def test_five_percent_of_null_edges_are_rejected_at_five_percent(size, count, re
 
 def test_chain_of_many_angles_is_recovered():
     dist = chain_distribution(40, strength=1.0)
-    tests = _edge_tests(dist.sample(1000, rng=0))
+    tests = edge_tests(dist.sample(1000, rng=0))
     assert tests.conditioning == "selected"
     truth = {(i, i + 1) for i in range(39)}
     found = set(map(tuple, tests.edges(0.01).tolist()))
@@ -95,7 +95,7 @@ def test_chain_of_many_angles_is_recovered():
     ("submodel", "numbers"), [("torus graph", 4), ("differences", 2), ("sine", 1), (None, 4), ([(0, 1), (1, 2)], 4)]
 )
 def test_submodels_have_their_degrees_of_freedom(submodel, numbers):
-    tests = _edge_tests(chain_distribution(4).sample(800, rng=0), submodel=submodel)
+    tests = edge_tests(chain_distribution(4).sample(800, rng=0), submodel=submodel)
     assert (tests.degrees_of_freedom == numbers).all()
     assert tests.first.size == (2 if isinstance(submodel, list) else 6)
     if submodel == "differences":
@@ -105,7 +105,7 @@ def test_submodels_have_their_degrees_of_freedom(submodel, numbers):
 def test_sine_model_estimates_its_coupling():
     mu, G = np.array([0.5, -1.0, 2.0]), np.array([[0.0, 0.9, 0.0], [0.9, 0.0, 0.0], [0.0, 0.0, 0.0]])
     dist = MGvM.from_sine(mu, [2.0, 1.5, 1.0], G)
-    tests = _edge_tests(dist.sample(20_000, rng=0), submodel="sine")
+    tests = edge_tests(dist.sample(20_000, rng=0), submodel="sine")
     assert tests.couplings[0] == pytest.approx([dist.P[0, 1], dist.Q[0, 1]], abs=0.1)
     assert tests.p_values[0] < 1e-6
     assert tests.p_values[1:].min() > 1e-3
@@ -113,12 +113,12 @@ def test_sine_model_estimates_its_coupling():
 
 def test_tests_do_not_change_when_angles_are_turned_or_reordered():
     x = chain_distribution(4).sample(600, rng=5)
-    plain = _edge_tests(x)
-    turned = _edge_tests(x + np.array([0.3, -2.0, 1.0, 3.0]))
+    plain = edge_tests(x)
+    turned = edge_tests(x + np.array([0.3, -2.0, 1.0, 3.0]))
     assert turned.statistic == pytest.approx(plain.statistic, rel=1e-7)
     assert turned.strength == pytest.approx(plain.strength, rel=1e-8)
     order = np.array([2, 0, 3, 1])
-    mixed = _edge_tests(x[:, order])
+    mixed = edge_tests(x[:, order])
     lookup = {(int(i), int(j)): s for i, j, s in zip(plain.first, plain.second, plain.statistic, strict=True)}
     expected = [lookup[tuple(sorted((order[i], order[j])))] for i, j in zip(mixed.first, mixed.second, strict=True)]
     assert mixed.statistic == pytest.approx(expected, rel=1e-7)
@@ -128,8 +128,8 @@ def test_weights_of_zero_leave_rows_out_and_equal_weights_change_nothing():
     x = chain_distribution(3).sample(500, rng=6)
     w = np.ones(500)
     w[400:] = 0.0
-    assert _edge_tests(x, weights=w).statistic == pytest.approx(_edge_tests(x[:400]).statistic)
-    assert _edge_tests(x, weights=np.full(500, 3.0)).p_values == pytest.approx(_edge_tests(x).p_values)
+    assert edge_tests(x, weights=w).statistic == pytest.approx(edge_tests(x[:400]).statistic)
+    assert edge_tests(x, weights=np.full(500, 3.0)).p_values == pytest.approx(edge_tests(x).p_values)
 
 
 def test_adjustment_is_that_of_scipy():
@@ -140,7 +140,7 @@ def test_adjustment_is_that_of_scipy():
 
 def test_result_reads_well():
     pandas = pytest.importorskip("pandas")
-    tests = _edge_tests(chain_distribution(3).sample(500, rng=0))
+    tests = edge_tests(chain_distribution(3).sample(500, rng=0))
     assert repr(tests).startswith("EdgeTests(3 edges, ")
     frame = tests.to_frame()
     assert isinstance(frame, pandas.DataFrame)
@@ -150,7 +150,7 @@ def test_result_reads_well():
 
 
 def test_one_angle_has_no_edges():
-    assert _edge_tests(np.linspace(0.0, 6.0, 50)[:, None]).edges().shape == (0, 2)
+    assert edge_tests(np.linspace(0.0, 6.0, 50)[:, None]).edges().shape == (0, 2)
 
 
 def test_bad_input_is_named():
@@ -158,21 +158,21 @@ def test_bad_input_is_named():
     constant = x.copy()
     constant[:, 2] = 1.25
     with pytest.raises(ValueError, match="column 2 of data is constant"):
-        _edge_tests(constant)
+        edge_tests(constant)
     for sign in (1.0, -1.0):
         copy = x.copy()
         copy[:, 3] = sign * copy[:, 1] + 0.4
         with pytest.raises(ValueError, match="columns 1 and 3 of data are perfectly dependent"):
-            _edge_tests(copy)
+            edge_tests(copy)
     missing = x.copy()
     missing[3, 1] = np.nan
     with pytest.raises(ValueError, match="take missing angles"):
-        _edge_tests(missing)
+        edge_tests(missing)
     with pytest.raises(ValueError, match="too few for regressions with 16 parameters"):
-        _edge_tests(x[:16], conditioning="all")
+        edge_tests(x[:16], conditioning="all")
     with pytest.warns(UserWarning, match="14 rows for regressions with 16 parameters"):
-        _edge_tests(x[:14])
+        edge_tests(x[:14])
     with pytest.raises(ValueError, match="5 rows; an angle with one edge has 8 numbers"):
-        _edge_tests(x[:5])
+        edge_tests(x[:5])
     with pytest.raises(ValueError, match="conditioning must be one of"):
-        _edge_tests(x, conditioning="some")
+        edge_tests(x, conditioning="some")

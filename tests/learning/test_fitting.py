@@ -11,7 +11,7 @@ from naive.torus import random_parameters
 from mgvm import MGvM
 from mgvm._validation import DegreesWarning
 from mgvm.inference import ConvergenceWarning, exact_grid, gibbs
-from mgvm.learning import Submodel, _pseudo_likelihood, _score_matching, fit_torus
+from mgvm.learning import Submodel, fit_torus, pseudo_likelihood, score_matching
 from mgvm.learning.fitting import _others, _signs, discrepancy, needs_look
 from mgvm.learning.rows import as_rows
 from mgvm.natural.parameters import pack, statistics
@@ -34,7 +34,7 @@ def cloud(dimension, n, spread, seed=0):
 
 
 def test_auto_is_pseudo_likelihood_beyond_three_angles(chain_rows):
-    fit, direct = fit_torus(chain_rows), _pseudo_likelihood(chain_rows)
+    fit, direct = fit_torus(chain_rows), pseudo_likelihood(chain_rows)
     assert fit.method == "pseudo-likelihood"
     np.testing.assert_array_equal(pack(fit.natural), pack(direct.natural))
 
@@ -48,7 +48,7 @@ def test_auto_is_exact_likelihood_up_to_three_angles():
         found = exact_grid(MGvM.from_fit(fit))
         mean = statistics(x, 2).mean(axis=0)
         np.testing.assert_allclose(found.moments.real, mean[0 : 2 * dimension : 2], atol=1e-6)
-        pseudo = _pseudo_likelihood(x, standard_errors=True)
+        pseudo = pseudo_likelihood(x, standard_errors=True)
         np.testing.assert_allclose(fit.standard_errors, pseudo.standard_errors, rtol=0.5)
         assert fit.objective >= np.mean(MGvM.from_fit(pseudo).logpdf(x)) - 1e-9
 
@@ -86,7 +86,7 @@ def test_a_penalty_selects_edges(chain_rows, method):
 
 def test_a_number_keeps_penalised_score_matching(chain_rows):
     fit = fit_torus(chain_rows, "score_matching", penalty=0.3)
-    loose = _score_matching(chain_rows, submodel=fit.submodel.restricted(abs(fit.P) > 0))
+    loose = score_matching(chain_rows, submodel=fit.submodel.restricted(abs(fit.P) > 0))
     assert abs(fit.P).sum() < abs(loose.P).sum()
     with pytest.raises(ValueError, match="standard errors of penalised estimates do not exist"):
         fit_torus(chain_rows, "score_matching", penalty=0.3, standard_errors=True)
@@ -159,7 +159,7 @@ def test_modes_of_the_data_are_no_remote_modes():
     dist = MGvM(a=[0.3, 0.0, 0.0, 0.0], b=[25.0, 25.0, 25.0, 25.0])
     x = exact_draws = np.stack([MGvM(a=[0.3], b=[25.0]).sample(800, rng=d)[:, 0] for d in range(4)], axis=1)
     assert abs(exact_draws).max() > 2.5
-    assert not discrepancy(_pseudo_likelihood(x).natural, as_rows(x), np.random.default_rng(0)).serious
+    assert not discrepancy(pseudo_likelihood(x).natural, as_rows(x), np.random.default_rng(0)).serious
     shifted = MGvM(a=dist.a, b=dist.b, P=np.diag([9.0] * 3, 1) + np.diag([9.0] * 3, -1))
     found = discrepancy(shifted._natural, as_rows(x), np.random.default_rng(0))
     assert found.gap > 0
@@ -169,7 +169,7 @@ def test_modes_of_the_data_are_no_remote_modes():
 def test_fallbacks_stay_inside_the_submodel():
     x = cloud(4, 200, 0.3)
     for choice in (None, "torus graph", "differences", [(0, 1), (2, 3)]):
-        fit = _pseudo_likelihood(x, submodel=choice)
+        fit = pseudo_likelihood(x, submodel=choice)
         names = []
         for words, _, model in _others(fit, as_rows(x)):
             names.append(words)
@@ -263,6 +263,6 @@ def test_dask_is_for_score_matching(chain_rows):
     array = pytest.importorskip("dask.array")
     lazy = array.from_array(chain_rows, chunks=(100, 5))
     fit = fit_torus(lazy, "score_matching")
-    np.testing.assert_allclose(pack(fit.natural), pack(_score_matching(chain_rows).natural), atol=1e-8)
+    np.testing.assert_allclose(pack(fit.natural), pack(score_matching(chain_rows).natural), atol=1e-8)
     with pytest.raises(ValueError, match="method='auto' needs the rows in memory"):
         fit_torus(lazy)

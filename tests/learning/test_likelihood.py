@@ -12,7 +12,7 @@ from scipy.optimize import minimize
 
 from mgvm.inference import exact_chain, exact_grid
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning import _likelihood
+from mgvm.learning import likelihood
 from mgvm.learning._likelihood import EdgeStatistics, likelihood_from_statistics
 from mgvm.learning.submodel import Submodel
 from mgvm.natural.parameters import pack, unpack
@@ -48,7 +48,7 @@ def drawn(seed, dimension, count=300, order=2, scale=0.7):
 def test_the_maximum_is_that_of_a_general_optimiser(dimension, order):
     _, x = drawn(dimension, dimension)
     weights = np.random.default_rng(0).uniform(0.5, 2.0, len(x))
-    fit = _likelihood(x, order=order, weights=weights)
+    fit = likelihood(x, order=order, weights=weights)
     theta, height = naive_fit(x, weights, order)
     assert fit.converged
     assert fit.gradient_norm < 1e-8
@@ -60,7 +60,7 @@ def test_the_maximum_is_that_of_a_general_optimiser(dimension, order):
 @pytest.mark.parametrize("name", ["torus graph", "differences", "sine", "independent"])
 def test_submodels_reach_their_own_maximum(name):
     _, x = drawn(5, 2)
-    fit = _likelihood(x, submodel=name)
+    fit = likelihood(x, submodel=name)
     theta, height = naive_fit(x, np.ones(len(x)), fit.order, fit.submodel)
     assert fit.converged
     assert fit.objective == pytest.approx(height, abs=1e-10)
@@ -71,7 +71,7 @@ def test_submodels_reach_their_own_maximum(name):
 @pytest.mark.jit_only
 def test_three_angles_match_the_moments_of_the_data_and_know_their_errors():
     dist, x = drawn(2, 3, count=4000)
-    fit = _likelihood(x, standard_errors=True)
+    fit = likelihood(x, standard_errors=True)
     found = exact_grid(fit)
     np.testing.assert_allclose(found.moments, np.exp(1j * x).mean(axis=0), atol=1e-8)
     z = np.exp(1j * x)
@@ -87,12 +87,12 @@ def test_from_statistics_is_from_rows():
     _, x = drawn(4, 2)
     mean = np.mean([torus_moments.statistics(row, 2) for row in x], axis=0)
     found = likelihood_from_statistics(mean, Submodel.of(None, 2))
-    np.testing.assert_allclose(pack(found.dist), pack(_likelihood(x).natural), atol=1e-8)
+    np.testing.assert_allclose(pack(found.dist), pack(likelihood(x).natural), atol=1e-8)
 
 
 def test_narrow_data_of_order_one_are_fitted_as_they_are():
     x = np.random.default_rng(0).normal(scale=0.03, size=(2000, 2)) + [3.1, -1.0]
-    fit = _likelihood(x, submodel="sine")
+    fit = likelihood(x, submodel="sine")
     assert fit.converged
     np.testing.assert_allclose(np.abs(fit.a), 1.0 / x.var(axis=0), rtol=0.01)
 
@@ -113,7 +113,7 @@ def test_data_without_a_maximum_get_a_finite_distribution_and_are_told_why(name,
         "copy": np.stack([angles, angles], axis=1),
     }[name]
     with pytest.warns(ConvergenceWarning, match=cause):
-        fit = _likelihood(x)
+        fit = likelihood(x)
     assert not fit.converged
     assert np.isfinite(pack(fit.natural)).all()
     assert np.isfinite(fit.objective)
@@ -122,7 +122,7 @@ def test_data_without_a_maximum_get_a_finite_distribution_and_are_told_why(name,
 def test_steps_that_run_out_are_reported_with_the_gradient():
     _, x = drawn(3, 2)
     with pytest.warns(ConvergenceWarning, match=r"after 1 Newton steps with a gradient of .*max_iterations"):
-        fit = _likelihood(x, max_iterations=1)
+        fit = likelihood(x, max_iterations=1)
     assert not fit.converged
 
 
@@ -135,7 +135,7 @@ def test_forests_match_the_moments_of_the_data():
         *torus.random_parameters(np.random.default_rng(7), 4, 2, 0.8, edges=[(0, 2), (0, 3), (1, 3)])
     )
     x = exact_chain(dist).sample(1500, rng=1)
-    fit = _likelihood(x, submodel=CHAIN, standard_errors=True)
+    fit = likelihood(x, submodel=CHAIN, standard_errors=True)
     assert fit.converged
     found, z = exact_chain(fit), np.exp(1j * x)
     np.testing.assert_allclose(found.marginals.moment(2), (z**2).mean(axis=0), atol=1e-7)
@@ -154,7 +154,7 @@ def test_sampled_fit_is_within_its_stated_error_of_the_exact_one():
     x = torus_sample(dist, 400)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        fit = _likelihood(x, order=1, rng=0, standard_errors=True)
+        fit = likelihood(x, order=1, rng=0, standard_errors=True)
     n = 20
     points = np.stack([axis.ravel() for axis in np.meshgrid(*[torus.nodes(n)] * 4, indexing="ij")], axis=1)
     edges = EdgeStatistics(fit.submodel)

@@ -9,7 +9,7 @@ from naive.torus import random_parameters
 
 from mgvm import MGvM
 from mgvm.inference import ConvergenceWarning
-from mgvm.learning import _pseudo_likelihood, fit_torus
+from mgvm.learning import fit_torus, pseudo_likelihood
 from mgvm.learning.missing import _drift, _redraw, expectation
 from mgvm.natural.parameters import Natural, pack
 
@@ -68,7 +68,7 @@ def test_the_observed_likelihood_never_falls_and_is_the_maximum(dimension, submo
 @pytest.mark.parametrize("method", ["likelihood", "pseudo_likelihood", "score_matching"])
 def test_angles_missing_at_random_hardly_change_the_fit(method):
     x = DIST.sample(3000, rng=0)
-    whole = _pseudo_likelihood(x, standard_errors=True)
+    whole = pseudo_likelihood(x, standard_errors=True)
     fit = fit_torus(with_gaps(x, 0.2, 1), method, rng=2)
     z = (pack(fit.natural) - pack(whole.natural)) / whole.standard_errors
     # What is lost, a fifth of the angles, raises variances by about a half: their square roots differ by 0.7 errors.
@@ -81,7 +81,7 @@ def test_many_angles():
     dist = MGvM(a=np.full(8, 0.5), P=np.diag([1.5] * 7, 1) + np.diag([1.5] * 7, -1))
     edges = [(d, d + 1) for d in range(7)]
     x = dist.sample(800, rng=0)
-    whole = _pseudo_likelihood(x, order=1, submodel=edges, standard_errors=True)
+    whole = pseudo_likelihood(x, order=1, submodel=edges, standard_errors=True)
     fit = fit_torus(with_gaps(x, 0.15, 1), order=1, submodel=edges, rng=2)
     free = whole.standard_errors > 0
     z = (pack(fit.natural) - pack(whole.natural))[free] / whole.standard_errors[free]
@@ -134,7 +134,7 @@ def test_rows_without_any_angle_are_counted_and_left_out():
     y = np.concatenate([x, np.full((7, 3), np.nan)])
     with pytest.warns(UserWarning, match="7 of 307 rows of data have no observed angle and are left out"):
         fit = fit_torus(y, "pseudo_likelihood")
-    np.testing.assert_allclose(pack(fit.natural), pack(_pseudo_likelihood(x).natural), atol=1e-9)
+    np.testing.assert_allclose(pack(fit.natural), pack(pseudo_likelihood(x).natural), atol=1e-9)
 
 
 def test_steps_run_out():

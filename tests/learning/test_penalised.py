@@ -7,7 +7,7 @@ import pytest
 from naive import edges as naive
 from naive.edges import chain_distribution
 
-from mgvm.learning import _score_matching, penalty_path
+from mgvm.learning import penalty_path, score_matching
 from mgvm.natural.parameters import pack
 
 
@@ -15,7 +15,7 @@ from mgvm.natural.parameters import pack
 @pytest.mark.parametrize("penalty", [0.02, 0.1, 0.3])
 def test_matches_slow_proximal_steps(order, penalty):
     x = chain_distribution(4).sample(300, rng=0)
-    fit = _score_matching(x, order=order, penalty=penalty)
+    fit = score_matching(x, order=order, penalty=penalty)
     theta = naive.group_lasso(x, order, penalty)
     assert pack(fit.natural) == pytest.approx(theta, abs=2e-6)
     H, c = naive.quadratic(x, order)
@@ -27,7 +27,7 @@ def test_matches_slow_proximal_steps(order, penalty):
 def test_optimality_holds_for_every_edge_and_zeros_are_exact():
     size, penalty = 12, 0.15
     x = chain_distribution(size).sample(400, rng=1)
-    fit = _score_matching(x, penalty=penalty)
+    fit = score_matching(x, penalty=penalty)
     H, c = naive.quadratic(x, 2)
     theta = pack(fit.natural)
     slope = H @ theta - c
@@ -50,8 +50,8 @@ def test_optimality_holds_for_every_edge_and_zeros_are_exact():
 def test_weights_repeat_rows():
     x = chain_distribution(4).sample(200, rng=2)
     w = np.random.default_rng(0).integers(1, 4, 200)
-    weighted = _score_matching(x, weights=w, penalty=0.1)
-    repeated = _score_matching(np.repeat(x, w, axis=0), penalty=0.1)
+    weighted = score_matching(x, weights=w, penalty=0.1)
+    repeated = score_matching(np.repeat(x, w, axis=0), penalty=0.1)
     assert pytest.approx(repeated.P, abs=1e-5) == weighted.P
     assert pytest.approx(repeated.Q, abs=1e-5) == weighted.Q
 
@@ -59,8 +59,8 @@ def test_weights_repeat_rows():
 @pytest.mark.parametrize("submodel", ["torus graph", "differences", "sine", "independent", [(0, 1), (2, 3)]])
 def test_refit_is_the_fit_without_penalty_on_the_edges_selected(submodel):
     x = chain_distribution(5).sample(500, rng=3)
-    fit = _score_matching(x, submodel=submodel, penalty="ebic")
-    again = _score_matching(x, submodel=fit.submodel, order=fit.order, tolerance=1e-10)
+    fit = score_matching(x, submodel=submodel, penalty="ebic")
+    again = score_matching(x, submodel=fit.submodel, order=fit.order, tolerance=1e-10)
     for name in ("a", "b", "P", "Q"):
         assert getattr(fit, name) == pytest.approx(getattr(again, name), abs=1e-5)
     assert fit.objective == pytest.approx(again.objective, rel=1e-6)
@@ -68,12 +68,12 @@ def test_refit_is_the_fit_without_penalty_on_the_edges_selected(submodel):
 
 def test_a_tiny_penalty_is_no_penalty_and_a_large_one_leaves_no_edge():
     x = chain_distribution(4).sample(400, rng=4)
-    small, none = _score_matching(x, penalty=1e-7), _score_matching(x, tolerance=1e-10)
+    small, none = score_matching(x, penalty=1e-7), score_matching(x, tolerance=1e-10)
     assert pytest.approx(none.P, abs=1e-4) == small.P
     assert pytest.approx(none.Q, abs=1e-4) == small.Q
-    large = _score_matching(x, penalty=50.0)
+    large = score_matching(x, penalty=50.0)
     assert len(large.edges) == 0
-    assert large.a == pytest.approx(_score_matching(x, submodel="independent", tolerance=1e-10).a, abs=1e-6)
+    assert large.a == pytest.approx(score_matching(x, submodel="independent", tolerance=1e-10).a, abs=1e-6)
 
 
 def test_path_recovers_a_chain_and_its_fits_are_those_of_single_penalties():
@@ -83,10 +83,10 @@ def test_path_recovers_a_chain_and_its_fits_are_those_of_single_penalties():
     assert path.n_edges[0] == 0
     assert (np.diff(path.penalties) < 0).all()
     index = path.chosen + 3
-    single = _score_matching(x, penalty=float(path.penalties[index]))
+    single = score_matching(x, penalty=float(path.penalties[index]))
     along = path.fit(index, refit=False)
     assert pytest.approx(single.P, abs=1e-5) == along.P
-    assert path.fit(refit=True).penalty == path.penalty == _score_matching(x, penalty="ebic").penalty
+    assert path.fit(refit=True).penalty == path.penalty == score_matching(x, penalty="ebic").penalty
     assert "ebic picks" in repr(path)
 
 
@@ -111,7 +111,7 @@ def test_strong_edges_far_above_weak_ones_do_not_end_the_path():
 
 
 def test_more_angles_than_rows():
-    fit = _score_matching(chain_distribution(30, strength=1.5).sample(60, rng=0), penalty="ebic")
+    fit = score_matching(chain_distribution(30, strength=1.5).sample(60, rng=0), penalty="ebic")
     assert fit.converged
     assert np.isfinite(fit.P).all()
     assert len(fit.edges) < 60
@@ -120,9 +120,9 @@ def test_more_angles_than_rows():
 def test_bad_input_is_named():
     x = chain_distribution(4).sample(100, rng=0)
     with pytest.raises(ValueError, match="penalty must be one of 'ebic', 'held-out', got 'bic'"):
-        _score_matching(x, penalty="bic")
+        score_matching(x, penalty="bic")
     with pytest.raises(ValueError, match="penalty must be > 0, got -1"):
-        _score_matching(x, penalty=-1.0)
+        score_matching(x, penalty=-1.0)
     x[:, 1] = 0.5
     with pytest.raises(ValueError, match="column 1 of data is constant"):
-        _score_matching(x, penalty=0.1)
+        score_matching(x, penalty=0.1)

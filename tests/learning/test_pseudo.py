@@ -9,7 +9,7 @@ from naive.torus import random_parameters
 
 from mgvm import GvM, MGvM
 from mgvm.inference import ConvergenceWarning, exact_grid
-from mgvm.learning import _pseudo_likelihood, _score_matching
+from mgvm.learning import pseudo_likelihood, score_matching
 from mgvm.learning._pseudo_likelihood import PseudoLikelihood, coupling_gradient, real_coupling
 from mgvm.learning.rows import as_rows
 from mgvm.learning.standard_errors import free_basis, score_matching_errors
@@ -76,7 +76,7 @@ def test_maximum_agrees_with_the_twin(choice):
     rng = np.random.default_rng(3)
     x = MGvM(*random_parameters(rng, 3, 2)).sample(40, rng=2)
     w = rng.uniform(0.5, 1.5, 40)
-    fit = _pseudo_likelihood(x, submodel=choice, weights=w)
+    fit = pseudo_likelihood(x, submodel=choice, weights=w)
     basis = free_basis(fit.submodel)
     assert basis.shape[1] == fit.submodel.n_parameters
     theta, height = pseudo.maximum(x, w, fit.submodel.order, basis, n=60)
@@ -88,20 +88,20 @@ def test_maximum_agrees_with_the_twin(choice):
 def test_one_angle_is_the_maximum_likelihood_of_the_gvm():
     x = GvM([2.0, 1.0 + 0.5j, 0.3]).sample(300, rng=0)
     for order in (1, 2, 3):
-        fit, dist = _pseudo_likelihood(x[:, None], order=order), GvM.fit(x, order=order)
+        fit, dist = pseudo_likelihood(x[:, None], order=order), GvM.fit(x, order=order)
         np.testing.assert_allclose(np.concatenate([fit.a, fit.b[:, 0]]), np.atleast_1d(dist.eta), rtol=1e-5)
 
 
 def test_the_objective_rises_and_the_start_does_not_matter():
     rng = np.random.default_rng(5)
     x = MGvM(*random_parameters(rng, 5, 2, 3.0)).sample(400, rng=1)
-    fit = _pseudo_likelihood(x)
+    fit = pseudo_likelihood(x)
     far = MGvM(*random_parameters(rng, 5, 2, 2.0))
-    again = _pseudo_likelihood(x, start=far)
+    again = pseudo_likelihood(x, start=far)
     assert np.diff(again.trace).min() > 0
     assert again.n_iterations > fit.n_iterations
     np.testing.assert_allclose(pack(again.natural), pack(fit.natural), atol=1e-4)
-    score = _score_matching(x)
+    score = score_matching(x)
     assert fit.objective > PseudoLikelihood(as_rows(x), 2).value(score.natural)
 
 
@@ -109,14 +109,14 @@ def test_weights_are_repeated_rows():
     rng = np.random.default_rng(6)
     x = MGvM(*random_parameters(rng, 3, 2)).sample(60, rng=1)
     count = rng.integers(0, 3, 60)
-    one, other = _pseudo_likelihood(x, weights=count), _pseudo_likelihood(np.repeat(x, count, axis=0))
+    one, other = pseudo_likelihood(x, weights=count), pseudo_likelihood(np.repeat(x, count, axis=0))
     np.testing.assert_allclose(pack(one.natural), pack(other.natural), atol=1e-6)
 
 
 def test_rotation_moves_the_fit():
     rng = np.random.default_rng(7)
     x, delta = MGvM(*random_parameters(rng, 3, 2)).sample(200, rng=1), rng.uniform(-3, 3, 3)
-    one, other = _pseudo_likelihood(x), _pseudo_likelihood(x + delta)
+    one, other = pseudo_likelihood(x), pseudo_likelihood(x + delta)
     turned = MGvM(*one.natural).rotate(delta)
     np.testing.assert_allclose(other.P, turned.P, atol=1e-5)
     np.testing.assert_allclose(other.b, turned.b, atol=1e-5)
@@ -130,10 +130,10 @@ def test_standard_errors_in_simulation(method):
     for seed in range(120):
         x = truth.sample(500, rng=seed)
         if method == "pseudo":
-            fit = _pseudo_likelihood(x, standard_errors=True)
+            fit = pseudo_likelihood(x, standard_errors=True)
             errors = fit.standard_errors
         else:
-            fit = _score_matching(x)
+            fit = score_matching(x)
             errors = score_matching_errors(as_rows(x), fit.submodel, fit.natural)
         z.append((pack(fit.natural) - theta) / errors)
     square = (np.array(z) ** 2).mean()
@@ -144,9 +144,9 @@ def test_standard_errors_in_simulation(method):
 def test_standard_errors_of_weighted_rows_and_of_submodels():
     rng = np.random.default_rng(9)
     x = MGvM(*random_parameters(rng, 3, 2)).sample(400, rng=1)
-    plain = _pseudo_likelihood(x, submodel=[(0, 1)], standard_errors=True)
-    doubled = _pseudo_likelihood(np.repeat(x, 2, axis=0), submodel=[(0, 1)], standard_errors=True)
-    scaled = _pseudo_likelihood(x, submodel=[(0, 1)], weights=np.full(400, 7.0), standard_errors=True)
+    plain = pseudo_likelihood(x, submodel=[(0, 1)], standard_errors=True)
+    doubled = pseudo_likelihood(np.repeat(x, 2, axis=0), submodel=[(0, 1)], standard_errors=True)
+    scaled = pseudo_likelihood(x, submodel=[(0, 1)], weights=np.full(400, 7.0), standard_errors=True)
     np.testing.assert_allclose(doubled.standard_errors, plain.standard_errors / np.sqrt(2), rtol=1e-5)
     np.testing.assert_allclose(scaled.standard_errors, plain.standard_errors, rtol=1e-5)
     free = free_basis(plain.submodel).any(axis=1)
@@ -158,13 +158,13 @@ def test_standard_errors_of_weighted_rows_and_of_submodels():
     y = dist.sample(200_000, rng=0)
     T = np.stack([np.cos(y), np.sin(y), np.cos(2 * y), np.sin(2 * y)], axis=1)
     fisher = np.sqrt(np.diag(np.linalg.inv(np.cov(T.T))) / y.size)
-    np.testing.assert_allclose(_pseudo_likelihood(y[:, None], standard_errors=True).standard_errors, fisher, rtol=0.02)
+    np.testing.assert_allclose(pseudo_likelihood(y[:, None], standard_errors=True).standard_errors, fisher, rtol=0.02)
 
 
 def test_too_many_parameters_for_standard_errors():
     x = np.random.default_rng(0).uniform(-3, 3, (60, 50))
     with pytest.raises(ValueError, match="standard errors need the covariance of all parameters, and 5,100"):
-        _pseudo_likelihood(x, max_iterations=50, standard_errors=True, tolerance=1.0)
+        pseudo_likelihood(x, max_iterations=50, standard_errors=True, tolerance=1.0)
 
 
 DEGENERATE = {
@@ -181,7 +181,7 @@ def test_no_finite_maximum(case):
     spoil, message = DEGENERATE[case]
     x = np.random.default_rng(1).normal(size=(100, 3))
     with pytest.warns(ConvergenceWarning, match=message):
-        fit = _pseudo_likelihood(spoil(x))
+        fit = pseudo_likelihood(spoil(x))
     assert not fit.converged
     assert np.isfinite(pack(fit.natural)).all()
     assert np.isfinite(fit.objective)
@@ -192,7 +192,7 @@ def test_steps_run_out():
     x = np.random.default_rng(1).normal(size=(100, 3))
     far = MGvM([30.0, 30.0, 30.0])
     with pytest.warns(ConvergenceWarning, match="stopped after 1 of 1 Newton steps with a gradient of"):
-        fit = _pseudo_likelihood(x, start=far, max_iterations=1)
+        fit = pseudo_likelihood(x, start=far, max_iterations=1)
     assert not fit.converged
     assert fit.gradient_norm > 1e-6
 
@@ -210,4 +210,4 @@ def test_steps_run_out():
 )
 def test_bad_input(options, message):
     with pytest.raises(ValueError, match=message):
-        _pseudo_likelihood(**options)
+        pseudo_likelihood(**options)

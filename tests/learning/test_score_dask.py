@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from mgvm._validation import DegreesWarning
-from mgvm.learning import _score_matching
 from mgvm.learning import _score_matching as dense
+from mgvm.learning import score_matching
 from mgvm.natural import parameters
 
 da = pytest.importorskip("dask.array")
@@ -27,8 +27,8 @@ def compare(monkeypatch, largest, **arguments):
     x = angles(1000, 4)
     weights = np.random.default_rng(0).uniform(size=1000)
     weights[::7] = 0.0
-    here = _score_matching(x, weights=weights, tolerance=1e-12, **arguments)
-    there = _score_matching(da.from_array(x, chunks=(300, 4)), weights=weights, tolerance=1e-12, **arguments)
+    here = score_matching(x, weights=weights, tolerance=1e-12, **arguments)
+    there = score_matching(da.from_array(x, chunks=(300, 4)), weights=weights, tolerance=1e-12, **arguments)
     assert there.converged
     assert there.n_rows == here.n_rows
     assert difference(here, there) < 1e-10
@@ -44,9 +44,9 @@ def test_threads_find_what_memory_finds(largest, arguments, monkeypatch):
 def test_any_chunks_will_do():
     x = angles(500, 4)
     weights = np.random.default_rng(1).uniform(size=500)
-    here = _score_matching(x, weights=weights)
+    here = score_matching(x, weights=weights)
     for chunks in ((500, 4), (120, 3), (77, 1)):
-        there = _score_matching(da.from_array(x, chunks=chunks), weights=da.from_array(weights, chunks=90))
+        there = score_matching(da.from_array(x, chunks=chunks), weights=da.from_array(weights, chunks=90))
         assert difference(here, there) < 1e-10
 
 
@@ -58,26 +58,26 @@ def test_blocks_are_never_gathered(monkeypatch):
 
     monkeypatch.setattr(type(x), "compute", refuse)
     monkeypatch.setattr(type(x), "__array__", refuse)
-    assert _score_matching(x).converged
+    assert score_matching(x).converged
 
 
 def test_bad_blocks():
     x = angles(50, 3)
     with pytest.raises(ValueError, match="data must have shape"):
-        _score_matching(da.from_array(x[0], chunks=2))
+        score_matching(da.from_array(x[0], chunks=2))
     with pytest.raises(ValueError, match="weights must have the shape"):
-        _score_matching(da.from_array(x, chunks=20), weights=np.ones(3))
+        score_matching(da.from_array(x, chunks=20), weights=np.ones(3))
     with pytest.raises(ValueError, match="all zero"):
-        _score_matching(da.from_array(x, chunks=20), weights=da.zeros(50, chunks=20))
+        score_matching(da.from_array(x, chunks=20), weights=da.zeros(50, chunks=20))
     with pytest.raises(ValueError, match="not negative"):
-        _score_matching(da.from_array(x, chunks=20), weights=-da.ones(50, chunks=20))
+        score_matching(da.from_array(x, chunks=20), weights=-da.ones(50, chunks=20))
     with pytest.raises(ValueError, match="single row"):
-        _score_matching(da.from_array(x[:1], chunks=20))
+        score_matching(da.from_array(x[:1], chunks=20))
     with pytest.warns(DegreesWarning):
-        _score_matching(da.from_array(np.random.default_rng(0).uniform(0, 360, (50, 3)), chunks=20))
+        score_matching(da.from_array(np.random.default_rng(0).uniform(0, 360, (50, 3)), chunks=20))
     x[30, 1] = np.nan
     with pytest.raises(ValueError, match="must be finite"):
-        _score_matching(da.from_array(x, chunks=20))
+        score_matching(da.from_array(x, chunks=20))
 
 
 # ---- last, because a cluster takes over from the threads --------------------------------------------------------

@@ -10,7 +10,7 @@ from naive.torus_distributions import distribution_of, random_distribution
 from mgvm import MGvM
 from mgvm._validation import DegreesWarning
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning import Submodel, _score_matching
+from mgvm.learning import Submodel, score_matching
 from mgvm.learning import _score_matching as dense
 from mgvm.learning.rows import as_rows
 from mgvm.learning.score_operator import MemoryRows, ScoreOperator
@@ -50,13 +50,13 @@ def test_dense_and_iterative_solutions_are_those_of_the_naive_twin(dimension, or
     x = angles(dimension, 150, dimension)
     weights = np.random.default_rng(order).exponential(size=150)
     for name in NAMES:
-        fit = _score_matching(x, order=order, submodel=name, weights=weights)
+        fit = score_matching(x, order=order, submodel=name, weights=weights)
         wanted, objective = naive.score_matching(x, weights, fit.submodel)
         assert difference(fit, wanted) < 1e-10
         assert fit.objective == pytest.approx(objective, rel=1e-10)
         with monkeypatch.context() as patch:
             patch.setattr(dense, "LARGEST", -1)
-            found = _score_matching(x, order=order, submodel=name, weights=weights, tolerance=1e-13)
+            found = score_matching(x, order=order, submodel=name, weights=weights, tolerance=1e-13)
         assert found.converged
         assert found.gradient_norm <= 1e-13
         assert difference(found, wanted) < 1e-10
@@ -73,7 +73,7 @@ def test_any_mask_of_edges(seed, monkeypatch):
     wanted, _ = naive.score_matching(x, None, model)
     for largest in (600, -1):
         monkeypatch.setattr(dense, "LARGEST", largest)
-        fit = _score_matching(x, submodel=model, tolerance=1e-12)
+        fit = score_matching(x, submodel=model, tolerance=1e-12)
         assert difference(fit, wanted) < 1e-10
         assert not fit.P[~model.differences].any()
         assert not fit.Q[~model.sums].any()
@@ -81,7 +81,7 @@ def test_any_mask_of_edges(seed, monkeypatch):
 
 def test_edges_as_pairs_of_columns():
     x = angles(0, 200, 4)
-    fit = _score_matching(x, submodel=[(0, 2), (3, 1)])
+    fit = score_matching(x, submodel=[(0, 2), (3, 1)])
     assert fit.edges.tolist() == [[0, 2], [1, 3]]
 
 
@@ -124,8 +124,8 @@ def test_the_preconditioner_is_symmetric_and_positive():
 
 def test_single_precision_reaches_its_tolerance(iterative):
     x = angles(2, 3000, 10)
-    fine = _score_matching(x, tolerance=1e-12)
-    coarse = _score_matching(x)
+    fine = score_matching(x, tolerance=1e-12)
+    coarse = score_matching(x)
     assert coarse.converged
     assert coarse.gradient_norm <= 1e-4
     assert coarse.n_iterations < fine.n_iterations
@@ -135,7 +135,7 @@ def test_single_precision_reaches_its_tolerance(iterative):
 @pytest.mark.parametrize("spread", [0.1, 0.01])
 def test_concentrated_angles_fall_back_on_double_precision(spread, iterative):
     x = angles(4, 1500, 5, spread)
-    fit = _score_matching(x)
+    fit = score_matching(x)
     assert fit.converged
     # An error of relative size e in the gradient of J moves θ by little where H says much: compare J, not θ.
     model = fit.submodel
@@ -154,7 +154,7 @@ def test_the_truth_is_found_from_many_rows():
     )
     truth = dist.natural_vector()
     batches = [dist.sample(5_000, rng=seed) for seed in range(12)]
-    errors = np.array([flat(_score_matching(x)) - truth for x in batches])
+    errors = np.array([flat(score_matching(x)) - truth for x in batches])
     z = errors.mean(axis=0) / (errors.std(axis=0, ddof=1) / np.sqrt(len(errors)))
     # Student's t with 11 degrees of freedom, 24 of them: beyond 4.6 once in fifty runs of other seeds.
     assert abs(z).max() < 4.6
@@ -165,7 +165,7 @@ def test_sine_model_is_found_with_its_directions():
     mu, kappa = np.array([0.5, -2.0, 3.0]), np.array([2.0, 1.5, 3.0])
     G = np.array([[0.0, 0.6, -0.4], [0.6, 0.0, 0.0], [-0.4, 0.0, 0.0]])
     x = MGvM.from_sine(mu, kappa, G).sample(40_000, rng=1)
-    fit = _score_matching(x, submodel="sine")
+    fit = score_matching(x, submodel="sine")
     assert abs(np.angle(np.exp(1j * (fit.submodel.directions - mu)))).max() < 0.03
     np.testing.assert_allclose(abs(fit.a), kappa, atol=0.08)
     turn = np.exp(1j * fit.submodel.directions)
@@ -177,22 +177,22 @@ def test_rotated_angles_give_the_rotated_distribution(largest, monkeypatch):
     monkeypatch.setattr(dense, "LARGEST", largest)
     x, delta = angles(5, 300, 4), np.array([0.3, 2.0, -1.0, 3.0])
     for name in NAMES:
-        dist, turned = (MGvM(*_score_matching(y, submodel=name, tolerance=1e-12).natural) for y in (x, x + delta))
+        dist, turned = (MGvM(*score_matching(y, submodel=name, tolerance=1e-12).natural) for y in (x, x + delta))
         np.testing.assert_allclose(turned.natural_vector(), dist.rotate(delta).natural_vector(), atol=1e-9)
 
 
 def test_weights_are_repeated_rows_and_zero_leaves_out():
     x = angles(6, 60, 3)
     counts = np.random.default_rng(0).integers(0, 4, 60)
-    fit = _score_matching(x, weights=counts)
-    assert difference(fit, flat(_score_matching(np.repeat(x, counts, axis=0)))) < 1e-10
+    fit = score_matching(x, weights=counts)
+    assert difference(fit, flat(score_matching(np.repeat(x, counts, axis=0)))) < 1e-10
     assert fit.n_rows == np.count_nonzero(counts)
 
 
 def test_a_start_at_the_solution_needs_no_steps(iterative):
     x = angles(8, 500, 6)
-    first = _score_matching(x, tolerance=1e-6)
-    again = _score_matching(x, start=first)
+    first = score_matching(x, tolerance=1e-6)
+    again = score_matching(x, start=first)
     assert again.converged
     assert again.n_iterations == 0
     assert difference(again, flat(first)) < 1e-5
@@ -200,13 +200,13 @@ def test_a_start_at_the_solution_needs_no_steps(iterative):
 
 def test_progress_is_called(iterative):
     seen = []
-    _score_matching(angles(8, 500, 6), progress=lambda done, total: seen.append((done, total)))
+    score_matching(angles(8, 500, 6), progress=lambda done, total: seen.append((done, total)))
     assert seen[0] == (1, 300)
 
 
 def test_too_few_steps_are_reported(iterative):
     with pytest.warns(ConvergenceWarning, match=r"after 2 steps with a gradient of .* tolerance=1e-10"):
-        fit = _score_matching(angles(9, 300, 5), tolerance=1e-10, max_iterations=2)
+        fit = score_matching(angles(9, 300, 5), tolerance=1e-10, max_iterations=2)
     assert not fit.converged
     assert fit.gradient_norm > 1e-10
     assert fit.n_iterations == 2
@@ -221,7 +221,7 @@ def test_fewer_equations_than_parameters(largest, count, monkeypatch):
     monkeypatch.setattr(dense, "LARGEST", largest)
     x = angles(10, count, 10)
     with pytest.warns(ConvergenceWarning, match=f"{count} rows of 10 angles give {count * 10} equations for 220"):
-        fit = _score_matching(x, tolerance=1e-8)
+        fit = score_matching(x, tolerance=1e-8)
     assert fit.converged
     assert np.isfinite(flat(fit)).all()
     assert abs(flat(fit)).max() < 1e3
@@ -235,7 +235,7 @@ def test_columns_that_determine_each_other_are_named(largest, word, sign, name, 
     x = angles(11, 400, 4)
     x[:, 3] = 0.7 + sign * x[:, 1] + 2 * np.pi
     with pytest.warns(ConvergenceWarning, match=rf"columns 1 and 3 of data determine each other \(their {word}"):
-        fit = _score_matching(x, submodel=name)
+        fit = score_matching(x, submodel=name)
     assert np.isfinite(flat(fit)).all()
     assert abs(flat(fit)).max() < 1e4
 
@@ -243,28 +243,28 @@ def test_columns_that_determine_each_other_are_named(largest, word, sign, name, 
 def test_dependent_columns_without_an_edge_need_no_warning():
     x = angles(11, 400, 3)
     x[:, 2] = x[:, 0]
-    assert _score_matching(x, submodel=[(0, 1)]).converged
+    assert score_matching(x, submodel=[(0, 1)]).converged
 
 
 def test_constant_column_is_refused():
     x = angles(12, 50, 3)
     x[:, 1] = 0.4
     with pytest.raises(ValueError, match="column 1 of data is constant"):
-        _score_matching(x)
+        score_matching(x)
 
 
 def test_single_row_is_refused():
     with pytest.raises(ValueError, match="single row"):
-        _score_matching([[0.1, 0.2]])
+        score_matching([[0.1, 0.2]])
     with pytest.raises(ValueError, match="single row"):
-        _score_matching([[0.1, 0.2], [0.3, 0.4]], weights=[0.0, 1.0])
+        score_matching([[0.1, 0.2], [0.3, 0.4]], weights=[0.0, 1.0])
 
 
 def test_extreme_concentration_is_finite_and_reported():
     x = angles(13, 500, 3, spread=1e-5)
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
-        fit = _score_matching(x)
+        fit = score_matching(x)
     assert np.isfinite(flat(fit)).all()
     assert fit.converged or any("tolerance" in str(item.message) for item in caught)
 
@@ -287,14 +287,14 @@ def test_extreme_concentration_is_finite_and_reported():
 )
 def test_bad_input(arguments, match):
     with pytest.raises(ValueError, match=match):
-        _score_matching(**{"data": angles(0, 20, 3), **arguments})
+        score_matching(**{"data": angles(0, 20, 3), **arguments})
 
 
 def test_degrees_are_suspected():
     with pytest.warns(DegreesWarning):
-        _score_matching(np.random.default_rng(0).uniform(0, 360, (100, 2)))
+        score_matching(np.random.default_rng(0).uniform(0, 360, (100, 2)))
 
 
 def test_start_of_another_size_is_refused(iterative):
     with pytest.raises(ValueError, match="start"):
-        _score_matching(angles(0, 30, 3), start=distribution_of([1.0], np.zeros((0, 1)), [[0.0]], [[0.0]]))
+        score_matching(angles(0, 30, 3), start=distribution_of([1.0], np.zeros((0, 1)), [[0.0]], [[0.0]]))

@@ -13,7 +13,7 @@ from sklearn.gaussian_process.kernels import PairwiseKernel
 
 import mgvm
 from mgvm.regression import CircularStackingRegressor
-from mgvm.saving import ModelFileError, files, load, notes_of, save
+from mgvm.saving import ModelFileError, container, load, notes_of, save
 
 
 @pytest.fixture
@@ -24,18 +24,18 @@ def path(tmp_path):
 def forged(path, change=lambda description: None, arrays=None):
     """A file with a seal that fits, whose description was changed."""
     with zipfile.ZipFile(path) as archive:
-        description = json.loads(archive.read(files.DESCRIPTION))
+        description = json.loads(archive.read(container.DESCRIPTION))
         kept = [np.load(io.BytesIO(archive.read(name))) for name in archive.namelist()[1:]]
     change(description)
     with path.open("w+b") as file:
-        files.write(file, description, kept if arrays is None else arrays)
+        container.write(file, description, kept if arrays is None else arrays)
     return path
 
 
 def sealed(path, data):
     """A file of any archive with a seal that fits."""
     buffer = io.BytesIO(data + b"0" * 64)
-    path.write_bytes(data + files._digest(buffer).encode())
+    path.write_bytes(data + container._digest(buffer).encode())
     return path
 
 
@@ -160,7 +160,7 @@ def test_a_compressed_member_is_refused_unread(path):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.comment = b"0" * 64
-        archive.writestr(zipfile.ZipInfo(files.DESCRIPTION), json.dumps({"format": 1}))
+        archive.writestr(zipfile.ZipInfo(container.DESCRIPTION), json.dumps({"format": 1}))
         archive.writestr("arrays/0.npy", b"\0" * 10_000_000)
     assert len(buffer.getvalue()) < 20_000
     with pytest.raises(ModelFileError, match="compressed arrays/0.npy"):
@@ -174,7 +174,7 @@ def test_an_array_that_claims_more_than_there_is(path):
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.comment = b"0" * 64
         description = {"format": 1, "model": {"at": 0}, "nodes": [{"kind": "array", "member": 0}]}
-        archive.writestr(zipfile.ZipInfo(files.DESCRIPTION), json.dumps(description))
+        archive.writestr(zipfile.ZipInfo(container.DESCRIPTION), json.dumps(description))
         archive.writestr("arrays/0.npy", header.getvalue() + bytes(80))
     with pytest.raises(ModelFileError, match=r"an array of shape \(1000000000000000,\) in 80 bytes"):
         load(sealed(path, buffer.getvalue()[:-64]))

@@ -133,7 +133,7 @@ class ExponentialFamily(CircularDistribution):
 
     # ---- quadrature and critical points ---------------------------------------------------------------------------
 
-    def base(self) -> FloatArray:
+    def _panels(self) -> FloatArray:
         eta = self._eta
         # A copy, because the compiler takes read-only arrays for another type.
         rows = np.array(eta.reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex))

@@ -71,7 +71,7 @@ SPECIAL = {
     "MGvM": Special(
         lambda dist: {"a": dist.a, "b": dist.b, "P": dist._P, "Q": dist._Q, "known": dict(dist._known)}, _make_mgvm
     ),
-    "_csr.csr_array": Special(
+    "scipy.sparse._csr.csr_array": Special(
         lambda matrix: {
             "data": matrix.data,
             "indices": matrix.indices,
@@ -80,7 +80,7 @@ SPECIAL = {
         },
         _make_csr,
     ),
-    "_ckdtree.cKDTree": Special(
+    "scipy.spatial._ckdtree.cKDTree": Special(
         lambda tree: {"data": np.asarray(tree.data), "leafsize": int(tree.leafsize)}, _make_tree
     ),
 }

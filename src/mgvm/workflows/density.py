@@ -96,7 +96,7 @@ def _baselines(model: TorusMixture, dimension: int) -> dict[str, Any]:
     return found | {simple: TorusMixture(1, component="von_mises", random_state=seed), UNIFORM: _Uniform()}
 
 
-def compare(
+def compare_models(
     model: TorusMixture, Y: FloatArray, splits: Splits, report: Report
 ) -> tuple[Comparison, Calibration | None]:
     """The mixture (unfitted) and the baselines on the rows of the splits."""
@@ -203,7 +203,7 @@ def run_density(
     scored: Any = (None, None)
     if compare:
         splits = splits_of(np.arange(int(used.sum())), "rows", np.random.default_rng(seed))
-        scored = compare(model, Y[used], splits, report) if splits else (None, None)
+        scored = compare_models(model, Y[used], splits, report) if splits else (None, None)
     report("learning from all rows", LAST)
     fit = tried(lambda: model.fit(Y[used]))
     fields = described(fit.found, frame, Y, (names, units), samples)

@@ -65,7 +65,7 @@ def _baselines(size: int, columns: int, rows: int) -> dict[str, Any]:
     return {name: PPCA(k) for name, k in found.items() if k < rows}
 
 
-def compare(
+def compare_models(
     model: CircularPCA, data: tuple[FloatArray, np.ndarray, FloatArray], splits: Splits, report: Report
 ) -> tuple[Comparison, Calibration | None]:
     """Ours (unfitted), which also learns from incomplete rows, and the baselines, on complete rows.
@@ -175,7 +175,7 @@ def run_pca(
     whole = np.flatnonzero(~np.isnan(Y[used]).any(axis=1))
     if compare and len(names) > 1:
         splits = splits_of(np.arange(whole.size), "complete rows", np.random.default_rng(seed)) if whole.size else None
-        scored = compare(model, (Y[used], whole, spread), splits, report) if splits else (None, None)
+        scored = compare_models(model, (Y[used], whole, spread), splits, report) if splits else (None, None)
     report("learning from all rows", LAST)
     fit = tried(lambda: model.fit(Y[used]))
     kind = Unit(unit)

@@ -8,7 +8,7 @@ from naive import torus
 from naive.torus_distributions import distribution_of
 
 from mgvm.inference import exact_grid
-from mgvm.learning import _likelihood
+from mgvm.learning import likelihood
 from mgvm.mixture.families.mgvm import MGvMFamily
 from mgvm.natural.parameters import pack
 
@@ -47,7 +47,7 @@ def test_updates_never_fall_and_end_at_the_maximum_of_the_likelihood(dimension):
         heights.append(objective(family, parameters, x, weights))
     assert (np.diff(heights, axis=0) > -1e-7).all()
     for k in range(2):
-        fit = _likelihood(x[weights[:, k] > 0])
+        fit = likelihood(x[weights[:, k] > 0])
         np.testing.assert_allclose(parameters.theta[k], pack(fit.natural), atol=1e-5)
 
 

@@ -2,7 +2,7 @@ import dataclasses
 import re
 
 import pytest
-from jobs.reported import EVIL, regression, text_of
+from report.reported import EVIL, regression, text_of
 
 from mgvm.report import regression_report
 
