@@ -17,7 +17,7 @@ from matplotlib.figure import Figure
 from mgvm import MGvM, MultivariateWrappedNormal, VonMises, angles, plots
 from mgvm.pca import KinematicTree
 
-GOLDEN = Path(__file__).parent / "golden"
+GOLDEN = Path(__file__).parents[1] / "golden"
 # Anti-aliasing differs a little between versions of matplotlib; a bar or a curve out of place by ten times as much.
 TOLERANCE = 0.02
 PICTURES = {}
