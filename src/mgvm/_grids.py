@@ -9,7 +9,7 @@ from mgvm._validation import FloatArray
 
 def periodic_grid(count: int) -> FloatArray:
     """Return the nodes -π + 2πj/count of the periodic trapezoid rule, j = 0 … count - 1."""
-    return -np.pi + 2.0 * np.pi / count * np.arange(count)
+    return np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count), dtype=np.float64)
 
 
 def log_sum_exp(values: FloatArray, axis: int = -1) -> FloatArray:

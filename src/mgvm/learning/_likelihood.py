@@ -696,7 +696,7 @@ def _chain(
     target, covariance, held = _targets(sample, edges)
     metric = Metric.of(covariance)
     beta = edges.parameters(first) if not held else np.zeros(edges.size)
-    found = climb_likelihood_sampled(edges, target, metric, beta, limits, report)
+    found = climb(edges, target, metric, beta, limits, report)
     if not found.converged:
         _warn_stopped(len(found.trace), found.decrement, found.gradient)
     errors = _errors(edges, metric, sample) if standard_errors else None
