@@ -53,7 +53,7 @@ ESTIMATORS = {
 # Of what estimators learn, by module.
 _PARTS = {
     "mgvm.inference.result": ("LogNormalizer",),
-    "mgvm.regression.base": ("Merged",),
+    "mgvm.regression.base": ("MergedTraining",),
     "mgvm.mixture.families.directed": ("DirectedFamily", "DirectedParameters"),
     "mgvm.mixture.families.mgvm": ("MGvMComponents", "MGvMFamily"),
     "mgvm.mixture.families.wrapped_normal": ("WrappedFamily", "WrappedParameters"),
@@ -64,7 +64,7 @@ _PARTS = {
     "mgvm.regression.prior": ("GramKernel", "Prior"),
     "mgvm.regression.search": ("ChainFitted", "NeighbourFitted"),
     "mgvm.regression.engines.neighbours": ("NeighbourState", "NeighbourTuned", "Block", "Neighbourhood"),
-    "mgvm.regression.noise": ("ContaminatedNoise", "Groups", "GvMNoise"),
+    "mgvm.regression.noise": ("ContaminatedNoise", "Replicates", "GvMNoise"),
     "mgvm.regression.engines.tilted": ("Tilted",),
     "mgvm.regression.baselines.kernel": ("Smoothing",),
     "mgvm.pca.estimator": ("Gibbs", "MeanField"),
