@@ -56,7 +56,7 @@ NAMES = [
     "regression.DenseTuned",
     "regression.GramKernel",
     "regression.GvMNoise",
-    "regression.MergedReplicates",
+    "regression.MergedTraining",
     "regression.NeighborBlock",
     "regression.NeighborFit",
     "regression.NeighborState",
