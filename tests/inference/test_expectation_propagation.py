@@ -7,6 +7,7 @@ import warnings
 import numpy as np
 import pytest
 from naive import torus
+from portable import angle, cholesky, cos, exp, inverse, polar, product, von_mises_draws
 from scipy import sparse
 
 from mgvm import GvM, MGvM, MultivariateWrappedNormal
@@ -17,20 +18,20 @@ from mgvm.natural.parameters import Natural
 
 def exponential_kernel(size, length, variance):
     place = np.arange(size)
-    return variance * np.exp(-np.abs(place[:, None] - place) / length)
+    return variance * exp(-np.abs(place[:, None] - place) / length)
 
 
 def chain_sites(rng, covariance, concentration, share=1.0):
     """Noisy sightings of a path drawn from the Gaussian, (N, 1)."""
     size = covariance.shape[0]
-    path = np.linalg.cholesky(covariance) @ rng.standard_normal((size, 2))
-    seen = np.arctan2(path[:, 1], path[:, 0]) + rng.vonmises(0.0, concentration, size)
-    return (concentration * np.exp(1j * seen) * (rng.random(size) < share))[:, None]
+    path = product(cholesky(covariance), rng.standard_normal((size, 2)))
+    seen = angle(path[:, 0], path[:, 1]) + von_mises_draws(rng, 0.0, concentration, size)
+    return polar(concentration * (rng.random(size) < share), seen)[:, None]
 
 
 def as_distribution(covariance, sites):
     """The mGvM of an isotropic kernel with tridiagonal inverse."""
-    precision = np.linalg.inv(covariance)
+    precision = inverse(covariance)
     P = -np.triu(np.tril(precision, 1), -1).astype(complex)
     np.fill_diagonal(P, 0.0)
     size = len(P)
@@ -112,7 +113,7 @@ def test_product_distribution_is_exact():
 def test_three_coupled_angles_on_a_grid(seed):
     rng = np.random.default_rng(seed)
     root = rng.normal(size=(6, 6))
-    covariance = 0.5 * (root @ root.T / 6 + 0.5 * np.eye(6))
+    covariance = 0.5 * (product(root, root.T) / 6 + 0.5 * np.eye(6))
     sites = 2.0 * (rng.normal(size=(3, 2)) + 1j * rng.normal(size=(3, 2))) * [1.0, 0.3]
     mean = rng.normal(0.0, 0.3, 6)
     result = expectation_propagation(covariance, sites, mean=mean)
@@ -361,7 +362,7 @@ def test_only_the_unconnected_part_without_field_is_mirrored():
 
 
 def test_symmetric_grid_likelihood_is_found():
-    values = 2.0 * np.cos(2.0 * torus.nodes(64))[None, :].repeat(8, axis=0)
+    values = 2.0 * cos(2.0 * torus.nodes(64))[None, :].repeat(8, axis=0)
     with pytest.warns(ConvergenceWarning, match="unchanged by a turn"):
         result = expectation_propagation(exponential_kernel(8, 20.0, 0.5), log_likelihood=values)
     assert result.symmetric
@@ -465,9 +466,9 @@ def assert_sound(result):
 @pytest.mark.parametrize("concentration", [0.0, 0.1, 5.0, 1e4])
 def test_nasty_problems_stay_finite(variance, nugget, length, concentration):
     place = np.arange(15)
-    covariance = variance * (np.exp(-0.5 * ((place[:, None] - place) / length) ** 2) + nugget * np.eye(15))
+    covariance = variance * (exp(-0.5 * ((place[:, None] - place) / length) ** 2) + nugget * np.eye(15))
     rng = np.random.default_rng(11)
-    sites = concentration * np.exp(1j * rng.uniform(-np.pi, np.pi, (15, 1)))
+    sites = polar(concentration, rng.uniform(-np.pi, np.pi, (15, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = expectation_propagation(covariance, sites, max_sweeps=30)

@@ -7,6 +7,7 @@ import pytest
 from inference.mean_field_distributions import as_sparse, chain, draw, quietly, random_distribution
 from naive import mean_field as naive
 from naive import torus
+from portable import exp, polar
 
 from mgvm import GvM
 from mgvm._numerics.gvm import gvm_facts
@@ -87,16 +88,14 @@ def test_gradient_and_curvature_of_the_free_energy():
 def ornstein_uhlenbeck(size, step, variance, seed):
     """Conditioned on the circle, a chain of plane vectors with covariance v e^{-|i-j| step}, and weak data."""
     rng = np.random.default_rng(seed)
-    decay = np.exp(-step)
-    diagonal = np.full(size, (1 + decay**2) / (1 - decay**2) / variance)
-    beside = np.full(size - 1, -decay / (1 - decay**2) / variance)
+    decay = exp(-step)
+    diagonal = np.full(size, (1 + decay * decay) / (1 - decay * decay) / variance)
+    beside = np.full(size - 1, -decay / (1 - decay * decay) / variance)
     W = np.diag(diagonal) + np.diag(beside, 1) + np.diag(beside, -1)
     P = -W.astype(complex)
     np.fill_diagonal(P, 0)
     path = np.cumsum(rng.normal(scale=np.sqrt(step), size=size))
-    return Natural(
-        0.5 * np.exp(1j * path), np.zeros((0, size), dtype=complex), P, np.zeros((size, size), dtype=complex)
-    )
+    return Natural(polar(0.5, path), np.zeros((0, size), dtype=complex), P, np.zeros((size, size), dtype=complex))
 
 
 @pytest.mark.parametrize("store", [lambda dist: dist, as_sparse])
