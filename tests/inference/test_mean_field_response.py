@@ -23,7 +23,9 @@ def test_strongly_coupled_chain_converges(coupling, strength):
     dist = chain(np.random.default_rng(9), 2000, coupling, strength, order=2)
     result = quietly(dist, n_starts=2)
     assert result.converged
-    assert result.n_sweeps < 200
+    # Plain sweeps leave 1 - strength/coupling of an error that is long as the chain, so 1e-9 of it would take up to
+    # log(1e9) · 100/0.1 = 20,000 of them. With acceleration 167 were the most on any CPU; twice that.
+    assert result.n_sweeps < 340
     # Floor of what sums of this size resolve.
     assert (np.diff(result.trace) >= -1e-13 * np.abs(result.free_energy)).all()
     # A fixed point: every factor is the conditional at the moments of the others.
@@ -39,7 +41,7 @@ def test_strongly_coupled_dense_distribution_converges():
     dist = dist._replace(P=dist.P.toarray(), Q=dist.Q.toarray())
     dense, thin = quietly(dist, n_starts=1), quietly(as_sparse(dist), n_starts=1)
     assert dense.converged
-    assert dense.n_sweeps < 200
+    assert dense.n_sweeps < 340
     np.testing.assert_allclose(dense.free_energy, thin.free_energy, rtol=1e-12)
 
 
