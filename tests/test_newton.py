@@ -1,5 +1,6 @@
 """Newton's method with halved steps, on functions whose maximum is known."""
 
+import itertools
 import math
 
 import pytest
@@ -38,7 +39,7 @@ def test_values_never_fall_and_every_accepted_point_is_reported():
     seen = []
     climb(Curve(4.0), tolerance=1e-20, callback=lambda point: seen.append(point.value))
     assert len(seen) > 3
-    assert all(later > earlier for earlier, later in zip(seen, seen[1:], strict=False))
+    assert all(later > earlier for earlier, later in itertools.pairwise(seen))
 
 
 def test_a_climb_that_runs_out_of_steps_or_is_ended_has_not_converged():

@@ -12,8 +12,8 @@ from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.fitting import fit_moments
 from mgvm.circle.gvm import GvM
-from mgvm.regression.base import CircularRegressor, merged, queries, validated
-from mgvm.regression.noise import Groups
+from mgvm.regression.base import CircularRegressor, merge_replicates, validate_queries, validate_training
+from mgvm.regression.noise import Replicates
 
 _LARGEST_ORDER = 4
 
@@ -56,20 +56,20 @@ class GvMRegressor(CircularRegressor):
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the distribution to angles y (N,). Weights are counts of rows; X tells which rows are no independent evidence."""
-        data = validated(self, X, y, sample_weight, scales=False)
-        found = merged(data)
+        data = validate_training(self, X, y, sample_weight, scales=False)
+        found = merge_replicates(data)
         if isinstance(self.order, str):
             check.choice(self.order, "order", ["auto"])
             orders = range(1, _LARGEST_ORDER + 1)
         else:
             only = check.integer(self.order, "order", minimum=1)
             orders = range(only, only + 1)
-        fits = [_fit(found.groups, order) for order in orders]
+        fits = [_fit(found.replicates, order) for order in orders]
         best = 0
         for number in range(1, len(fits)):
-            gain = found.groups.weights * (fits[number][1] - fits[best][1])
-            if found.groups.starts.size > 1:
-                gain = np.add.reduceat(gain, found.groups.starts)
+            gain = found.replicates.weights * (fits[number][1] - fits[best][1])
+            if found.replicates.starts.size > 1:
+                gain = np.add.reduceat(gain, found.replicates.starts)
             if gain.sum() > np.sqrt(gain.size) * gain.std():
                 best = number
         self.order_ = orders[best]
@@ -81,16 +81,16 @@ class GvMRegressor(CircularRegressor):
 
     def predict_dist(self, X: Any) -> GvM:
         """The distribution of the angle, once for every row of X."""
-        return GvM(np.repeat(self.distribution_.eta[None], len(queries(self, X)), axis=0))
+        return GvM(np.repeat(self.distribution_.eta[None], len(validate_queries(self, X)), axis=0))
 
 
-def _fit(groups: Groups, order: int) -> tuple[ComplexArray, FloatArray]:
+def _fit(replicates: Replicates, order: int) -> tuple[ComplexArray, FloatArray]:
     """η (T,), and the log density of every angle given all others; equal angles have it in common.
 
     Of an angle of weight w, which stands for w rows, one row is left out; of w < 1 the whole.
     """
-    angles, inverse = np.unique(groups.angles, return_inverse=True)
-    counts = np.bincount(inverse, groups.weights)
+    angles, inverse = np.unique(replicates.angles, return_inverse=True)
+    counts = np.bincount(inverse, replicates.weights)
     taken = np.minimum(counts, 1.0)
     waves = np.exp(1j * np.multiply.outer(angles, np.arange(1, order + 1)))
     number = counts.sum(keepdims=True)

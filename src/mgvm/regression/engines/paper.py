@@ -15,7 +15,7 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference import expectation_propagation, gibbs, mean_field
 from mgvm.regression.engines.dense import inverse
-from mgvm.regression.noise import Groups, GvMNoise
+from mgvm.regression.noise import GvMNoise, Replicates
 from mgvm.regression.prediction import cells, directions
 from mgvm.regression.prior import Prior
 from mgvm.torus.mgvm import MGvM
@@ -23,9 +23,9 @@ from mgvm.torus.mgvm import MGvM
 DRAWS = 2000
 
 
-def sites_of(noise: GvMNoise, rho: FloatArray, groups: Groups) -> ComplexArray:
+def sites_of(noise: GvMNoise, rho: FloatArray, replicates: Replicates) -> ComplexArray:
     """Natural parameters (N, T) of the likelihoods as functions of the latent angles."""
-    return groups.harmonics(noise.order) * noise.eta(rho).conj()
+    return replicates.harmonics(noise.order) * noise.eta(rho).conj()
 
 
 def posterior_distribution(covariance: FloatArray, sites: ComplexArray) -> MGvM:

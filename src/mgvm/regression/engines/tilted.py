@@ -16,7 +16,7 @@ import numpy as np
 
 from mgvm._numerics.soft_circle import tilted_moments
 from mgvm._validation import FloatArray
-from mgvm.regression.noise import Groups, Noise
+from mgvm.regression.noise import Noise, Replicates
 
 
 def natural_of(mean: FloatArray, covariance: FloatArray) -> FloatArray | None:
@@ -78,9 +78,9 @@ class Tilted(NamedTuple):
 
 @dataclass(frozen=True)
 class Observations:
-    """Groups of observed angles under a noise distribution, on the soft circle of width τ (0 the circle, inf the plane)."""
+    """Replicates of observed angles under a noise distribution, on the soft circle of width τ (0 the circle, inf the plane)."""
 
-    groups: Groups
+    replicates: Replicates
     noise: Noise
     rho: FloatArray
     spread: float
@@ -93,11 +93,11 @@ class Observations:
     @property
     def size(self) -> int:
         """The number of inputs N."""
-        return int(self.groups.starts.size)
+        return int(self.replicates.starts.size)
 
     def tilted(self, cavity: FloatArray) -> Tilted:
         """Moments of cavity times radial factor times likelihood."""
-        width = self.noise.concentration(self.rho) * self.groups.total
+        width = self.noise.concentration(self.rho) * self.replicates.total
         return self._blocks(cavity, _counts(cavity, width, self.pull), with_likelihood=True)
 
     def cavities(self, cavity: FloatArray) -> Tilted:
@@ -130,10 +130,10 @@ class Observations:
     def _likelihood(self, nodes: FloatArray, which: np.ndarray) -> tuple[FloatArray, FloatArray]:
         """Of some inputs; cavities change while the likelihood stays, so that it is kept where it is small."""
         if self.size * nodes.size * (1 + self.rho.size) > _KEPT:
-            groups = self.groups if which.size == self.size else self.groups.take(which)
-            return self.noise.likelihood(self.rho, groups, nodes)
+            replicates = self.replicates if which.size == self.size else self.replicates.take(which)
+            return self.noise.likelihood(self.rho, replicates, nodes)
         if nodes.size not in self._known:
-            self._known[nodes.size] = self.noise.likelihood(self.rho, self.groups, nodes)
+            self._known[nodes.size] = self.noise.likelihood(self.rho, self.replicates, nodes)
         values, features = self._known[nodes.size]
         return (values, features) if which.size == self.size else (values[which], features[which])
 
