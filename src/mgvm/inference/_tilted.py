@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import log_ndtr
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
@@ -202,7 +203,7 @@ class GridSites:
     @cached_property
     def points(self) -> ComplexArray:
         """z at the grid points."""
-        return np.exp(1j * (-np.pi + 2.0 * np.pi / self.cells * np.arange(self.cells)))
+        return np.exp(1j * periodic_grid(self.cells))
 
     def _cavity_values(self, precision: FloatArray, linear: FloatArray) -> FloatArray:
         eta = circle_parameters(precision, linear)
@@ -329,7 +330,7 @@ class SoftSites:
         widest = np.ptp(log_mass, axis=1) + np.abs(self.likelihoods.eta) @ harmonics
         largest = float(widest.max()) if np.isfinite(widest).all() else 0.0
         count = min(_COARSE + int(12.0 * np.sqrt(largest)), _FINEST)
-        return np.exp(1j * (-np.pi + 2.0 * np.pi / count * np.arange(count)))
+        return np.exp(1j * periodic_grid(count))
 
     def _values(self, points: ComplexArray) -> FloatArray:
         sites = self.likelihoods

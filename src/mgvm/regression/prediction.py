@@ -11,6 +11,7 @@ from typing import Any, Protocol
 import numpy as np
 from scipy.special import logsumexp
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics.soft_circle import direction_log_density
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
@@ -76,7 +77,7 @@ def distribution_of(natural: FloatArray, spread: float) -> GridDensity:
     """Directions of Gaussians in the plane, given by their natural parameters (N, 5), on the soft circle."""
     total = np.hypot(natural[:, 0], natural[:, 1]) + 2.0 * np.abs(natural[:, 2:]).sum(axis=1)
     count = cells(float(total.max(initial=0.0)))
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    nodes = periodic_grid(count)
     points = np.stack([np.cos(nodes), np.sin(nodes)])
     return GridDensity(direction_log_density(natural, points, -1.0 if spread == 0.0 else spread**-2.0))
 
@@ -91,7 +92,7 @@ def with_noise(latent: GridDensity, noise: Noise, rho: FloatArray) -> GridDensit
     """The distribution of latent direction plus noise: convolution on the circle multiplies Fourier coefficients."""
     values = np.asarray(latent.log_values)
     count = max(values.shape[-1], cells(noise.concentration(rho)))
-    grid = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    grid = periodic_grid(count)
     if count != values.shape[-1]:
         values = latent[..., None].logpdf(grid)
     density = np.exp(values - values.max(axis=-1, keepdims=True))
@@ -230,7 +231,7 @@ def row_log_densities(alone: GridDensity, replicates: Replicates, noise: Noise, 
     out = np.empty(replicates.angles.size)
     ends = np.append(replicates.starts[1:], replicates.angles.size)
     count = max(alone.log_values.shape[-1], cells(noise.concentration(rho) * float(replicates.total.max())))
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    nodes = periodic_grid(count)
     size = max(1, _BLOCK // count)
     noisy = noise.log_density(rho, nodes)
     negligible = -_DEEP - float(np.ptp(noisy))  # leaving one observation out lifts no node by more than the noise spans

@@ -18,6 +18,7 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from mgvm import scores
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.inference.result import ConvergenceWarning
@@ -37,7 +38,7 @@ def row_scores(
     Observation y[n] is scored by dists[which[n]]. The grid leaves errors of 1e-4 in the CRPS, and misjudges coverage
     within a step of the grid, 0.2 degrees.
     """
-    angles = -np.pi + 2.0 * np.pi / _NODES * np.arange(_NODES)
+    angles = periodic_grid(_NODES)
     share = np.asarray(dists[:, None].pdf(angles))
     share /= share.sum(axis=1, keepdims=True)
     log_density = _log_density(dists, which, y)

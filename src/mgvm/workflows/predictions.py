@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
@@ -66,7 +67,7 @@ def _one_by_one(dist: CircularDistribution, mass: float) -> FloatArray:
 
 
 def grid() -> FloatArray:
-    return np.asarray(-np.pi + 2.0 * np.pi / _NODES * np.arange(_NODES))
+    return periodic_grid(_NODES)
 
 
 def _on_grid(density: FloatArray, mass: float) -> list[FloatArray]:

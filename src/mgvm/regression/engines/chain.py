@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import i0e, i1e, ive
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics import chain
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
@@ -202,7 +203,7 @@ def _from_waves(waves: ComplexArray, count: int) -> FloatArray:
 
 
 def _nodes(count: int) -> FloatArray:
-    return np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count))
+    return periodic_grid(count)
 
 
 def _probabilities(logs: FloatArray) -> FloatArray:
