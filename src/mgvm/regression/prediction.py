@@ -9,9 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import logsumexp
 
-from mgvm._grids import periodic_grid
+from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics.soft_circle import direction_log_density
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
@@ -240,7 +239,7 @@ def row_log_densities(alone: GridDensity, replicates: Replicates, noise: Noise, 
         dist = alone[which]
         values = dist.log_values if dist.log_values.shape[-1] == count else dist[:, None].logpdf(nodes)
         values = values + noise.likelihood(rho, replicates.take(which), nodes)[0]
-        values = values - logsumexp(values, axis=1, keepdims=True)
+        values = values - log_sum_exp(values)[:, None]
         if replicates.angles.size == replicates.starts.size:  # one observation an input: all at once
             single = noise.likelihood(
                 rho, Replicates(replicates.angles[which], np.ones(which.size), which - begin), nodes
@@ -259,12 +258,7 @@ def row_log_densities(alone: GridDensity, replicates: Replicates, noise: Noise, 
 def _left_out(values: FloatArray, weights: FloatArray, single: FloatArray) -> FloatArray:
     """Of log densities `values` with observations in them, each of which has log densities `single` (n, nodes)."""
     without = values - np.minimum(weights[:, None], 1.0) * single
-    return np.asarray(_log_sum(without + single) - _log_sum(without))
-
-
-def _log_sum(values: FloatArray) -> FloatArray:
-    top = values.max(axis=1)
-    return np.asarray(top + np.log(np.exp(values - top[:, None]).sum(axis=1)))
+    return np.asarray(log_sum_exp(without + single) - log_sum_exp(without))
 
 
 def _blocks(begin: int, end: int, size: int) -> list[np.ndarray]:
