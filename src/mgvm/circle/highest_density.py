@@ -231,7 +231,7 @@ def grid_levels(
     held = np.cumsum(weight, axis=-1)
     total = held[..., -1:]
     if interpolate:
-        held -= 0.5 * weight
+        held = held - 0.5 * weight
     wanted, last = np.asarray(masses, dtype=float), density.shape[-1] - 1
     levels = np.empty(wanted.shape + density.shape[:-1])
     for index, mass in np.ndenumerate(wanted):
