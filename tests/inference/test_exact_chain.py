@@ -271,7 +271,7 @@ def test_read_only_parameters_and_distributions():
 
 def test_refusals():
     rng = np.random.default_rng(14)
-    with pytest.raises(ValueError, match="3 couplings of 3 angles leave 1 more .* closes a cycle. Use exact_grid"):
+    with pytest.raises(ValueError, match="3 couplings of 3 angles are 1 more .* closes a cycle. Use exact_grid"):
         exact_chain(Natural(*naive.random_parameters(rng, 3)))
     chain = Natural(*naive.random_parameters(rng, 3, edges=CHAIN))
     with pytest.raises(ValueError, match="n_points must be >= 16, got 8"):

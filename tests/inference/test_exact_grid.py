@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus
-from naive.torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
 from portable import polar, power_of_ten
 from scipy import integrate, special
+from torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
 
 from mgvm import GvM
 from mgvm.inference import _grid_cells

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import edges as naive
-from naive.edges import chain_distribution
 from scipy import stats
+from torus_distributions import chain_distribution
 
 from mgvm import MGvM
 from mgvm.learning import Submodel, edge_tests

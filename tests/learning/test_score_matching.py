@@ -5,7 +5,7 @@ import warnings
 import numpy as np
 import pytest
 from naive import learning as naive
-from naive.torus_distributions import distribution_of, random_distribution
+from torus_distributions import distribution_of, random_distribution
 
 from mgvm import MGvM
 from mgvm._validation import DegreesWarning

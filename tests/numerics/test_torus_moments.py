@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus, torus_moments
-from naive.torus_distributions import bimodal, distribution_of, ridge
 from portable import polar
+from torus_distributions import bimodal, distribution_of, ridge
 
 from mgvm._numerics import torus_moments as frame
 from mgvm.inference import exact_grid

@@ -25,6 +25,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
@@ -47,7 +48,7 @@ def marginals(dist: Natural, samples: FloatArray) -> GridDensity:
     nodes = int(min(_NODES, 32 + 8.0 * np.sqrt(concentrations(dist).max())))
     count = int(min(len(rows), np.clip(_WORK / (nodes * dist.dimension), _FEWEST, _STATES)))
     first = natural_first(dist, np.exp(1j * rows[np.linspace(0, len(rows) - 1, count).astype(int)]))
-    grid = -np.pi + 2.0 * np.pi * np.arange(nodes) / nodes
+    grid = periodic_grid(nodes)
     out = np.empty((dist.dimension, nodes))
     for angle in range(dist.dimension):
         rest = np.broadcast_to(dist.b[:, angle], (count, dist.order - 1))

@@ -9,8 +9,8 @@ which never falls: an E step over the pairs of row and component that matter, th
 EM only finds the nearest maximum, so that most of a fit is spent on where to begin (`MixtureFit`). Small mixtures start
 from k-means++ on (cos, sin). Large ones grow: a trial split halves the rows of a component across their widest
 direction, fits both halves and asks what the log-likelihood of the component's rows gains; all components are tried at
-once, which costs a few EM iterations, and those that gain most are split. Components that matter least are then exchanged for
-splits of others. The number of components is given, or grows as long as held-out rows score better.
+once, which costs a few EM iterations, and those that gain most are split. Components that matter least are then
+exchanged for splits of others. The number of components is given, or grows as long as held-out rows score better.
 """
 
 from __future__ import annotations
