@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.grid_density import GridDensity
@@ -88,7 +89,7 @@ def grid_values(log_density: Callable[[FloatArray], FloatArray], x: FloatArray, 
 
 
 def _on_grid(log_density: Callable[[FloatArray], FloatArray], x: FloatArray, angle: int, n: int) -> FloatArray:
-    nodes = -np.pi + 2.0 * np.pi * np.arange(n) / n
+    nodes = periodic_grid(n)
     out = np.empty((len(x), n))
     step = max(1, _CHUNK // n)
     for begin in range(0, len(x), step):

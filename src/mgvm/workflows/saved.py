@@ -94,10 +94,10 @@ def regress_with(
 
 def _learnt_from(model: Any) -> tuple[FloatArray, FloatArray]:
     """The distinct rows behind a fitted regression: inputs as it takes them, and angles."""
-    together = model._together
-    angles = np.asarray(together.groups.angles)
-    counts = np.diff(np.append(together.groups.starts, angles.size))
-    return np.repeat(np.asarray(together.inputs), counts, axis=0), angles
+    merged = model._merged
+    angles = np.asarray(merged.replicates.angles)
+    counts = np.diff(np.append(merged.replicates.starts, angles.size))
+    return np.repeat(np.asarray(merged.inputs), counts, axis=0), angles
 
 
 def _regress_scores(
