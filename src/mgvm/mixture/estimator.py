@@ -20,7 +20,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning.rows import Rows, as_rows, circular_spread
+from mgvm.learning.rows import WeightedRows, as_rows, circular_variance
 from mgvm.mixture import em, missing
 from mgvm.mixture.conditional import conditional_distribution
 from mgvm.mixture.em import Fit, Mixture
@@ -86,7 +86,7 @@ def sizes(settings: Any) -> tuple[int, float]:
     return check.integer(settings.n_components, "n_components", minimum=1), 0.0
 
 
-def check_settings(settings: Any, data: Rows) -> None:
+def check_settings(settings: Any, data: WeightedRows) -> None:
     """Refuse what cannot be fitted; warn of a constant column."""
     check.integer(settings.n_init, "n_init", minimum=1)
     check.integer(settings.n_average, "n_average", minimum=1)
@@ -106,7 +106,7 @@ def check_settings(settings: Any, data: Rows) -> None:
             f'n_components="auto" holds rows out and needs 2 at least, got n_samples = {data.n_rows}; give '
             "n_components as a number"
         )
-    spread = circular_spread(data.x, data.weights)
+    spread = circular_variance(data.x, data.weights)
     if data.n_rows > 1 and (spread < _CONSTANT).any():
         warnings.warn(
             f"column {int(np.argmin(spread))} of X is constant: its density has no finite maximum, so that "

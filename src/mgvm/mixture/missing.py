@@ -10,7 +10,7 @@ import numpy as np
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.grid_density import GridDensity
-from mgvm.learning.rows import Rows
+from mgvm.learning.rows import WeightedRows
 from mgvm.mixture import em
 from mgvm.mixture.em import Fit, Mixture
 from mgvm.mixture.families.base import Family, IntArray, take
@@ -120,7 +120,7 @@ def mean_directions(family: Family, mixture: Mixture, x: FloatArray) -> FloatArr
     return np.where(missing, wrap(out), x)
 
 
-def fit(task: Fit, data: Rows, sizes: tuple[int, float], warm: Mixture | None) -> None:
+def fit(task: Fit, data: WeightedRows, sizes: tuple[int, float], warm: Mixture | None) -> None:
     """Fit a mixture to rows, imputing what is missing by draws between EM runs."""
     missing = np.isnan(data.x)
     x = _from_column(data.x, task.rng) if missing.any() else data.x
