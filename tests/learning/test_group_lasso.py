@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import edges as naive
-from naive.edges import chain_distribution
+from torus_distributions import chain_distribution
 
 from mgvm.learning import regularization_path, score_matching
 from mgvm.natural.parameters import pack

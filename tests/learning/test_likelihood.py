@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import pytest
 from naive import torus, torus_moments
-from naive.torus_distributions import distribution_of
 from scipy.optimize import minimize
+from torus_distributions import distribution_of
 
 from mgvm.inference import exact_chain, exact_grid
 from mgvm.inference.result import ConvergenceWarning

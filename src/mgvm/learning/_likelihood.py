@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult, minimize
 
 from mgvm import _validation as check
+from mgvm._numerics.gibbs import Round
 from mgvm._numerics.torus_moments import MOST_ANGLES
 from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
@@ -558,8 +559,8 @@ def _draw(
     """Moments of the statistics over draws of all chains, which are left where they end."""
     dist, chains = edges.dist(beta), settings.n_chains
     kernel = sweeps(dist, chains)
-    moves = (settings.over_relaxed, True, bool(dist.Q.any()))
-    kernel.run(x, (settings.burn_in, *moves), rng, np.empty((1, chains, dist.dimension)))
+    plan = Round(settings.thin, settings.over_relaxed, True, bool(dist.Q.any()))
+    kernel.run(x, plan._replace(thin=settings.burn_in), rng, np.empty((1, chains, dist.dimension)))
     by_chain = np.zeros((chains, edges.size))
     product = np.zeros((edges.size, edges.size))
     centre: FloatArray | None = None
@@ -567,7 +568,7 @@ def _draw(
     while done < draws:
         count = min(block, draws - done)
         out = np.empty((count, chains, dist.dimension))
-        kernel.run(x, (settings.thin, *moves), rng, out)
+        kernel.run(x, plan, rng, out)
         table = edges.of_rows(out.reshape(-1, dist.dimension))
         centre = table.mean(axis=0) if centre is None else centre
         table -= centre  # products of small numbers keep their digits
