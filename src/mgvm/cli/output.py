@@ -52,7 +52,11 @@ def show(
     if call.out is None:
         shown["predictions"] = result.predictions
     if call.json:
-        print(json.dumps(_as_json(_describe(result, call, written) | shown), allow_nan=False, ensure_ascii=False, indent=1))
+        print(
+            json.dumps(
+                _as_json(_describe(result, call, written) | shown), allow_nan=False, ensure_ascii=False, indent=1
+            )
+        )
         return
     for text in result.warnings:
         print(f"mgvm {call.command}: warning: {text}", file=sys.stderr)

@@ -18,6 +18,7 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
@@ -78,7 +79,7 @@ def residuals(found: Any, groups: Replicates) -> FloatArray:
 def mixed(dists: list[GridDensity], weights: list[float]) -> GridDensity:
     """A mixture on the finest grid of its parts."""
     count = max(dist.log_values.shape[-1] for dist in dists)
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    nodes = periodic_grid(count)
     density = sum(
         weight * (np.exp(dist.log_values) if dist.log_values.shape[-1] == count else dist[:, None].pdf(nodes))
         for weight, dist in zip(weights, dists, strict=True)

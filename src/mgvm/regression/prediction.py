@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import logsumexp
 
+from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics.soft_circle import direction_log_density
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
@@ -76,7 +76,7 @@ def distribution_of(natural: FloatArray, spread: float) -> GridDensity:
     """Directions of Gaussians in the plane, given by their natural parameters (N, 5), on the soft circle."""
     total = np.hypot(natural[:, 0], natural[:, 1]) + 2.0 * np.abs(natural[:, 2:]).sum(axis=1)
     count = cells(float(total.max(initial=0.0)))
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    nodes = periodic_grid(count)
     points = np.stack([np.cos(nodes), np.sin(nodes)])
     return GridDensity(direction_log_density(natural, points, -1.0 if spread == 0.0 else spread**-2.0))
 
@@ -91,7 +91,7 @@ def with_noise(latent: GridDensity, noise: Noise, rho: FloatArray) -> GridDensit
     """The distribution of latent direction plus noise: convolution on the circle multiplies Fourier coefficients."""
     values = np.asarray(latent.log_values)
     count = max(values.shape[-1], cells(noise.concentration(rho)))
-    grid = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    grid = periodic_grid(count)
     if count != values.shape[-1]:
         values = latent[..., None].logpdf(grid)
     density = np.exp(values - values.max(axis=-1, keepdims=True))
@@ -230,7 +230,7 @@ def row_log_densities(alone: GridDensity, replicates: Replicates, noise: Noise, 
     out = np.empty(replicates.angles.size)
     ends = np.append(replicates.starts[1:], replicates.angles.size)
     count = max(alone.log_values.shape[-1], cells(noise.concentration(rho) * float(replicates.total.max())))
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    nodes = periodic_grid(count)
     size = max(1, _BLOCK // count)
     noisy = noise.log_density(rho, nodes)
     negligible = -_DEEP - float(np.ptp(noisy))  # leaving one observation out lifts no node by more than the noise spans
@@ -239,7 +239,7 @@ def row_log_densities(alone: GridDensity, replicates: Replicates, noise: Noise, 
         dist = alone[which]
         values = dist.log_values if dist.log_values.shape[-1] == count else dist[:, None].logpdf(nodes)
         values = values + noise.likelihood(rho, replicates.take(which), nodes)[0]
-        values = values - logsumexp(values, axis=1, keepdims=True)
+        values = values - log_sum_exp(values)[:, None]
         if replicates.angles.size == replicates.starts.size:  # one observation an input: all at once
             single = noise.likelihood(
                 rho, Replicates(replicates.angles[which], np.ones(which.size), which - begin), nodes
@@ -258,12 +258,7 @@ def row_log_densities(alone: GridDensity, replicates: Replicates, noise: Noise, 
 def _left_out(values: FloatArray, weights: FloatArray, single: FloatArray) -> FloatArray:
     """Of log densities `values` with observations in them, each of which has log densities `single` (n, nodes)."""
     without = values - np.minimum(weights[:, None], 1.0) * single
-    return np.asarray(_log_sum(without + single) - _log_sum(without))
-
-
-def _log_sum(values: FloatArray) -> FloatArray:
-    top = values.max(axis=1)
-    return np.asarray(top + np.log(np.exp(values - top[:, None]).sum(axis=1)))
+    return np.asarray(log_sum_exp(without + single) - log_sum_exp(without))
 
 
 def _blocks(begin: int, end: int, size: int) -> list[np.ndarray]:

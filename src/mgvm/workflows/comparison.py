@@ -20,9 +20,10 @@ from mgvm._progress import Callback
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
+from mgvm.circle.highest_density import grid_levels
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.tables.units import Unit
-from mgvm.workflows.predictions import find_directions, hdr_levels, is_too_coarse
+from mgvm.workflows.predictions import find_directions, is_too_coarse
 from mgvm.workflows.results import Calibration, Comparison, Score
 
 Model = TypeVar("Model")
@@ -278,7 +279,7 @@ def row_scores(
     moment = (share @ np.exp(1j * angles))[which]
     cosine = 0.5 * np.abs(np.exp(1j * y) - moment) ** 2
     with np.errstate(divide="ignore"):
-        levels = np.log(hdr_levels(share, masses) * (nodes / (2.0 * np.pi)))
+        levels = np.log(grid_levels(share, masses) * (nodes / (2.0 * np.pi)))
     inside = log_density >= levels[:, which]
     return np.stack([log_density, _grid_crps(share, which, y), cosine, *inside.astype(float)])
 

@@ -288,7 +288,7 @@ def _score_ours(model: TorusMixture, Y: FloatArray, seed: int, draws: int = 2000
     whole = ~np.isnan(Y).any(axis=1)
     if not whole.any():
         return RowScores(log_density)
-    return score_ranks(log_density, log_density[whole], model.score_samples(model.sample(draws, rng=seed)[0]))
+    return score_ranks(log_density, log_density[whole], model.score_samples(model.sample(draws, random_state=seed)[0]))
 
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
@@ -343,7 +343,7 @@ def _describe_components(fitted: _Fitted, responsibilities: FloatArray) -> pd.Da
 def _draw_samples(fitted: _Fitted, count: int) -> pd.DataFrame:
     import pandas as pd
 
-    draws = fitted.model.sample(count, rng=fitted.model.random_state)[0]
+    draws = fitted.model.sample(count)[0]
     columns = zip(fitted.names, fitted.units, draws.T, strict=True)
     drawn = {name: np.round(unit.from_radians(column), 6) for name, unit, column in columns}
     # They come sorted by component.

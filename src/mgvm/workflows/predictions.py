@@ -6,7 +6,6 @@ is exact and takes twice as long.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -16,6 +15,7 @@ from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, concentration
+from mgvm.circle.highest_density import grid_levels
 from mgvm.tables.columns import TableError
 from mgvm.tables.units import Unit
 
@@ -135,7 +135,7 @@ def _grid_arcs(density: FloatArray, mass: float) -> list[FloatArray]:
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.nan_to_num(density / density.sum(axis=1, keepdims=True))
     nodes = share.shape[1]
-    level = hdr_levels(share, [mass])[0]
+    level = grid_levels(share, [mass], interpolate=True)[0]
     above = share >= level[:, None]
     rows, first = np.nonzero(above & ~np.roll(above, 1, axis=1))
     _, last = np.nonzero(above & ~np.roll(above, -1, axis=1))
@@ -154,21 +154,6 @@ def _grid_arcs(density: FloatArray, mass: float) -> list[FloatArray]:
     ends = -np.pi + 2.0 * np.pi / nodes * np.column_stack([lower, upper])
     parts = [slice(begins[n], begins[n + 1]) for n in range(len(share))]
     return [ends[part][np.argsort(-weight[part], kind="stable")] for part in parts]
-
-
-def hdr_levels(share: FloatArray, masses: Sequence[float]) -> FloatArray:
-    """The levels (masses, m) above which shares (m, nodes) add up to each mass, interpolated between nodes."""
-    falling = -np.sort(-share, axis=1)
-    # A node stands for a cell, half of which lies above its level.
-    held = np.cumsum(falling, axis=1) - 0.5 * falling
-    at = np.arange(len(share))
-    levels = []
-    for mass in masses:
-        place = np.clip((held < mass).sum(axis=1), 1, share.shape[1] - 1)
-        before, after = held[at, place - 1], held[at, place]
-        part = np.clip((mass - before) / np.maximum(after - before, 1e-300), 0.0, 1.0)
-        levels.append(falling[at, place - 1] + part * (falling[at, place] - falling[at, place - 1]))
-    return np.stack(levels)
 
 
 def _crossing(

@@ -23,6 +23,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import i0e, i1e, ive
 
+from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics import chain
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
@@ -119,7 +120,7 @@ class ChainModel:
         """Messages, evidence and marginals."""
         strengths, _ = couplings(self.gaps(length)[0], variance, length)
         n = self.count(strengths, rho)
-        site = self.noise.likelihood(rho, self.replicates, _nodes(n))[0]
+        site = self.noise.likelihood(rho, self.replicates, periodic_grid(n))[0]
         size = self.times.size
         parent, order = np.arange(-1, size - 1), np.arange(size)
         edges = np.zeros((size, 4))
@@ -146,7 +147,7 @@ class ChainModel:
         values, slopes = couplings(gaps, variance, length)
         slopes[widened] = 0.0
         surplus = self.pairs(state) - i1e(values) / i0e(values)
-        features = self.noise.likelihood(rho, self.replicates, _nodes(state.full.shape[1]))[1]
+        features = self.noise.likelihood(rho, self.replicates, periodic_grid(state.full.shape[1]))[1]
         weights = _probabilities(state.full)
         noise = np.einsum("nj,njp->p", weights, features)
         return np.concatenate([[-float(surplus @ values), float(surplus @ slopes)], noise])
@@ -154,7 +155,7 @@ class ChainModel:
 
 def leave_one_out(state: ChainState) -> FloatArray:
     """log p(y_n | all others) (N,): the marginal's mass over that of the marginal without its own likelihood."""
-    return _log_sum(state.full) - _log_sum(state.full - state.site)
+    return log_sum_exp(state.full) - log_sum_exp(state.full - state.site)
 
 
 def predict(model: ChainModel, state: ChainState, variance: float, length: float, queries: FloatArray) -> GridDensity:
@@ -201,18 +202,9 @@ def _from_waves(waves: ComplexArray, count: int) -> FloatArray:
     return np.asarray(np.log(np.maximum(values, 1e-16 * values.max(axis=1, keepdims=True))))
 
 
-def _nodes(count: int) -> FloatArray:
-    return np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count))
-
-
 def _probabilities(logs: FloatArray) -> FloatArray:
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def _log_sum(logs: FloatArray) -> FloatArray:
-    top = logs.max(axis=1)
-    return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))
 
 
 class ChainTuned(NamedTuple):

@@ -38,6 +38,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 from scipy.spatial import cKDTree
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics.propagation import (
     Places,
     Tables,
@@ -497,7 +498,7 @@ class NeighbourPropagation:
             widest = observations.noise.concentration(observations.rho) * float(observations.replicates.total.max())
             # Cavities of neighbours that agree add some tens to the curvature; later steps choose their own grid.
             count = int(np.clip(16 * np.ceil((20.0 + 7.5 * np.sqrt(widest + 20.0)) / 16.0), 64, 1024))
-            nodes = np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count), dtype=np.float64)
+            nodes = periodic_grid(count)
             values = observations.noise.likelihood(observations.rho, observations.replicates, nodes)[0]
             self._made = values, np.stack([np.cos(nodes), np.sin(nodes)]), observations.pull
         return self._made

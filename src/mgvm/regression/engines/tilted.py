@@ -14,6 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics.soft_circle import tilted_moments
 from mgvm._validation import FloatArray
 from mgvm.regression.noise import Noise, Replicates
@@ -109,7 +110,7 @@ class Observations:
         extra = self.rho.size if with_likelihood else 0
         out = Tilted(*(np.empty(shape) for shape in _shapes(self.size, extra)))
         for count in np.unique(counts):
-            nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+            nodes = periodic_grid(count)
             points = np.stack([np.cos(nodes), np.sin(nodes)])
             every = np.flatnonzero(counts == count)
             for which in np.array_split(every, 1 + every.size * int(count) * (1 + extra) // _MEMORY):
