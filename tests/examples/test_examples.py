@@ -1,15 +1,14 @@
-"""Every script of the gallery runs as a reader would run it, without a warning, and draws something."""
+"""Every example runs as a reader would run it, without a warning, prints a table and draws something."""
 
 import runpy
 from pathlib import Path
 
 import pytest
 
-GALLERY = Path(__file__).parents[2] / "docs" / "gallery"
-SCRIPTS = sorted(GALLERY.glob("plot_*.py"))
+SCRIPTS = sorted((Path(__file__).parents[2] / "examples").glob("plot_*.py"))
 
 
-def test_there_is_a_gallery():
+def test_there_are_examples():
     assert len(SCRIPTS) >= 7
 
 
