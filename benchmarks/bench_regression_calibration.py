@@ -145,10 +145,12 @@ def fitted(cell, X, y):
 
 def distances(model, cell, truth):
     """(estimate - truth) and the same in standard deviations of the approximate posterior."""
-    best, together = model._fits[0][1].tuned, model._together
+    best, together = model._fits[0][1].tuned, model._merged
     criterion = "loo" if cell.selection == "auto" else cell.selection
     prior = Prior((kernel_of(cell),), "shared")
-    tuning = Tuning(together.inputs, together.groups, prior, model._noise_distribution, model.radius_scale_, criterion)
+    tuning = Tuning(
+        together.inputs, together.replicates, prior, model._noise_distribution, model.radius_scale_, criterion
+    )
     centre = np.concatenate([best.prior.theta, best.rho])
     spread = posterior_spread(tuning, centre)
     return centre - truth, (centre - truth) / np.sqrt((spread**2).sum(axis=1))

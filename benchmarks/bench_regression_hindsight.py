@@ -16,7 +16,7 @@ from timing import table
 from mgvm import CircularGPRegressor
 from mgvm.datasets import make_mexican_hat
 from mgvm.regression.engines.dense import Tuning
-from mgvm.regression.noise import Groups, GvMNoise
+from mgvm.regression.noise import GvMNoise, Replicates
 from mgvm.regression.prediction import DenseFitted, with_noise
 from mgvm.regression.prior import Prior
 
@@ -26,12 +26,12 @@ SPREADS = {"soft": 1.0, "hard": 0.0}
 
 def in_hindsight(toy, nu, radius):
     """The best mean log density over the grid."""
-    groups = Groups(toy.angles, np.ones(toy.x.size), np.arange(toy.x.size))
+    replicates = Replicates(toy.angles, np.ones(toy.x.size), np.arange(toy.x.size))
     scores = []
     for length, variance, kappa in itertools.product(LENGTHS, VARIANCES, CONCENTRATIONS):
         noise = GvMNoise(1, first=kappa)
         prior = Prior((ConstantKernel(variance) * Matern(length, nu=nu),))
-        tuning = Tuning(toy.x[:, None], groups, prior, noise, SPREADS[radius])
+        tuning = Tuning(toy.x[:, None], replicates, prior, noise, SPREADS[radius])
         fit = DenseFitted.of(toy.x[:, None], tuning.finish(tuning.start), SPREADS[radius])
         dist = with_noise(fit.latent(toy.grid[:, None]), noise, fit.rho)
         scores.append(float(np.mean(dist.logpdf(toy.truth))))

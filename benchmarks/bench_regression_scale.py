@@ -19,7 +19,7 @@ from timing import table, verdict
 from mgvm.regression.engines.chain import ChainTuning, couplings
 from mgvm.regression.engines.dense import Tuning
 from mgvm.regression.engines.neighbours import NeighbourTuning
-from mgvm.regression.noise import Groups, GvMNoise
+from mgvm.regression.noise import GvMNoise, Replicates
 from mgvm.regression.prior import Prior
 
 SIZES = (1_000, 2_000, 4_000, 8_000, 15_000, 30_000)
@@ -27,7 +27,7 @@ DENSE = (125, 250, 500, 1_000)
 
 
 def single(angles):
-    return Groups(np.angle(np.exp(1j * angles)), np.ones(angles.size), np.arange(angles.size))
+    return Replicates(np.angle(np.exp(1j * angles)), np.ones(angles.size), np.arange(angles.size))
 
 
 def walk(size, seed=0):
@@ -51,19 +51,19 @@ def sea(size, seed=0):
 
 
 def neighbour_tuning(make, size, length):
-    X, groups = make(size)
+    X, replicates = make(size)
     return NeighbourTuning(
-        X, groups, Prior((ConstantKernel(0.5) * Matern(length, nu=0.5),)), GvMNoise(1, first=8.0), 1.0
+        X, replicates, Prior((ConstantKernel(0.5) * Matern(length, nu=0.5),)), GvMNoise(1, first=8.0), 1.0
     )
 
 
 def chain_tuning(size, criterion="loo"):
-    X, groups = walk(size)
-    return ChainTuning(X, groups, Prior((ConstantKernel(0.5) * Matern(5.0, nu=0.5),)), GvMNoise(1), criterion)
+    X, replicates = walk(size)
+    return ChainTuning(X, replicates, Prior((ConstantKernel(0.5) * Matern(5.0, nu=0.5),)), GvMNoise(1), criterion)
 
 
-def dense_tuning(X, groups, kernel, kappa):
-    return Tuning(X, groups, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
+def dense_tuning(X, replicates, kernel, kappa):
+    return Tuning(X, replicates, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
 
 
 def seconds(function, repeats=2):
@@ -92,8 +92,8 @@ def dense_runs():
     """The same in the plane with the dense kernel matrix."""
     found = []
     for size in DENSE:
-        X, groups = sea(size)
-        tuning = dense_tuning(X, groups, ConstantKernel(0.5) * Matern(8.0, nu=0.5), 8.0)
+        X, replicates = sea(size)
+        tuning = dense_tuning(X, replicates, ConstantKernel(0.5) * Matern(8.0, nu=0.5), 8.0)
         found.append(seconds(lambda t=tuning: t.finish(t.start), 1)[0])
     return found
 
@@ -146,13 +146,13 @@ def quality(seeds=3):
             kernel = ConstantKernel(0.5, "fixed") * Matern(0.3, nu=nu)
             away, ratios = [], []
             for seed in range(seeds):
-                X, groups = simulated(kernel, kappa, 1_000, seed)
-                dense = dense_tuning(X, groups, kernel, kappa)
-                near = NeighbourTuning(X, groups, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
+                X, replicates = simulated(kernel, kappa, 1_000, seed)
+                dense = dense_tuning(X, replicates, kernel, kappa)
+                near = NeighbourTuning(X, replicates, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
                 away.append(near.finish(near.start).loo.mean() - dense.finish(dense.start).score.parts.mean())
-                X, groups = X[:500], groups.take(np.arange(500))
-                dense = dense_tuning(X, groups, kernel, kappa)
-                near = NeighbourTuning(X, groups, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
+                X, replicates = X[:500], replicates.take(np.arange(500))
+                dense = dense_tuning(X, replicates, kernel, kappa)
+                near = NeighbourTuning(X, replicates, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
                 lengths = [t.search([t.start]).prior.kernels[0].k2.length_scale for t in (near, dense)]
                 ratios.append(np.log(lengths[0] / lengths[1]))
             error = np.std(away, ddof=1) / np.sqrt(seeds)

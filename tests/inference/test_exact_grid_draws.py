@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus
-from naive.torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
 from scipy import interpolate, stats
+from torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
 
 from mgvm.angles import wrap
 from mgvm.inference import _grid_cells

@@ -17,7 +17,8 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import GvM, ProjectedNormal, WrappedNormal
 from mgvm._validation import DegreesWarning
-from mgvm.regression.base import Training, merged
+from mgvm.circle.fitting import fit_moments
+from mgvm.regression.base import Training, merge_replicates
 from mgvm.regression.baselines import (
     GvMRegressor,
     KernelCircularRegressor,
@@ -26,7 +27,6 @@ from mgvm.regression.baselines import (
     WrappedGPRegressor,
 )
 from mgvm.regression.baselines import planar_gp as densities
-from mgvm.regression.baselines.no_input import fit_moments
 from mgvm.regression.baselines.planar_gp import Problem, Search, candidates
 
 KERNEL = ConstantKernel(0.4) * Matern(0.3, nu=1.5) + ConstantKernel(0.2) + WhiteKernel(0.05)
@@ -157,7 +157,7 @@ def test_leave_one_out_is_that_of_refits(name):
             def fixed(found):
                 problem, variance, offset = prepare(other, found)
                 setattr(other, turn, center)
-                groups = found.groups._replace(angles=np.angle(np.exp(1j * (found.groups.angles - center))))
+                groups = found.replicates._replace(angles=np.angle(np.exp(1j * (found.replicates.angles - center))))
                 return Problem.of(found.inputs, groups, problem.density, problem.coordinates), variance, offset
 
             other._prepare = fixed
@@ -175,12 +175,12 @@ def test_leave_one_out_is_that_of_refits(name):
 def test_gradients(criterion, which):
     X, y = circle_data(20, seed=3)
     rng = np.random.default_rng(5)
-    found = merged(Training(X, y, rng.uniform(0.5, 3.0, 20)))
+    found = merge_replicates(Training(X, y, rng.uniform(0.5, 3.0, 20)))
     density = densities.wrapped if which == "wrapped" else densities.projected
     coordinates = densities.line if which == "wrapped" else densities.plane
     fields = candidates(None, found.inputs, 0.5, 0.5)
     fields = tuple(fields) if which == "separate" else (fields[1],)
-    search = Search(Problem.of(found.inputs, found.groups, density, coordinates), fields, criterion)
+    search = Search(Problem.of(found.inputs, found.replicates, density, coordinates), fields, criterion)
     for _ in range(3):
         at = search.start + rng.normal(0.0, 0.7, search.start.size)
         steps = 1e-5 * np.eye(at.size)
@@ -202,9 +202,9 @@ def test_left_out_rows_and_inputs_make_the_criterion():
         rest = np.arange(24) != row
         by_input, by_row = (dist(X[kept], y[kept], X[row : row + 1]).logpdf(y[row])[0] for kept in (~same, rest))
         total += by_input / same.sum() + by_row * (1.0 - 1.0 / same.sum())
-    found = merged(Training(X, y, np.ones(24)))
+    found = merge_replicates(Training(X, y, np.ones(24)))
     fields = (candidates(KERNEL, found.inputs, 0.5, 0.5)[0],)
-    search = Search(Problem.of(found.inputs, found.groups, densities.projected, densities.plane), fields, "loo")
+    search = Search(Problem.of(found.inputs, found.replicates, densities.projected, densities.plane), fields, "loo")
     assert search.value(search.start)[0] == pytest.approx(total, rel=1e-9)
 
 
@@ -280,14 +280,14 @@ def test_merging_adds_the_weights_of_equal_pairs(sizes):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (sum(sizes), 2)).astype(float)
     y, weights = rng.integers(-2, 2, sum(sizes)) / 2.0, rng.integers(0, 3, sum(sizes)).astype(float)
-    found = merged(Training(X, y, weights))
+    found = merge_replicates(Training(X, y, weights))
     pairs = {}
     for x, angle, weight in zip(X.tolist(), y.tolist(), weights.tolist(), strict=True):
         if weight:
             pairs[*x, angle] = pairs.get((*x, angle), 0.0) + weight
     expected = sorted(pairs.items())
-    np.testing.assert_array_equal(found.groups.angles, [key[2] for key, _ in expected])
-    np.testing.assert_array_equal(found.groups.weights, [weight for _, weight in expected])
+    np.testing.assert_array_equal(found.replicates.angles, [key[2] for key, _ in expected])
+    np.testing.assert_array_equal(found.replicates.weights, [weight for _, weight in expected])
     inputs = sorted({key[:2] for key in pairs})
     np.testing.assert_array_equal(found.inputs, np.reshape(inputs, (-1, 2)))
     for row in range(len(y)):
@@ -295,8 +295,8 @@ def test_merging_adds_the_weights_of_equal_pairs(sizes):
             assert found.group[row] == found.observation[row] == -1
             continue
         np.testing.assert_array_equal(found.inputs[found.group[row]], X[row])
-        assert found.groups.angles[found.observation[row]] == y[row]
-        assert found.groups.starts[found.group[row]] <= found.observation[row]
+        assert found.replicates.angles[found.observation[row]] == y[row]
+        assert found.replicates.starts[found.group[row]] <= found.observation[row]
 
 
 def test_orders_and_single_inputs():

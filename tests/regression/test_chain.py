@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from mgvm import CircularGPRegressor
 from mgvm.regression.engines.chain import ChainTuning, couplings, exponential_scales, is_exponential
-from mgvm.regression.noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Replicates
 from mgvm.regression.prior import Prior
 
 COUNT = 96
@@ -16,7 +16,7 @@ KERNEL = ConstantKernel(0.5) * Matern(0.7, nu=0.5)
 
 
 def single(angles):
-    return Groups(np.asarray(angles, float), np.ones(len(angles)), np.arange(len(angles)))
+    return Replicates(np.asarray(angles, float), np.ones(len(angles)), np.arange(len(angles)))
 
 
 def tuning(times, angles, noise=None, criterion="loo", kernel=KERNEL):

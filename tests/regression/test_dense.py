@@ -8,7 +8,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from mgvm.regression.engines.dense import DensePropagation, Tuning, gmres, inverse, symmetric_inverse
 from mgvm.regression.engines.tilted import Observations
-from mgvm.regression.noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Replicates
 from mgvm.regression.prior import Prior
 
 KERNEL = ConstantKernel(0.5) * Matern(1.0, nu=1.5) + ConstantKernel(0.1)
@@ -19,9 +19,9 @@ def _tuning(spread, noise, pair="shared", criterion="loo", turn=0.0):
     inputs = np.sort(rng.uniform(0.0, 6.0, 25))[:, None]
     angles = np.repeat(1.5 * np.sin(inputs[:, 0]), 2) + 0.2 * rng.normal(size=50) + turn
     angles[7] += np.pi  # an outlier
-    groups = Groups(angles, rng.uniform(0.5, 2.0, 50), np.arange(0, 50, 2))
+    replicates = Replicates(angles, rng.uniform(0.5, 2.0, 50), np.arange(0, 50, 2))
     kernels = (KERNEL, KERNEL) if pair == "separate" else (KERNEL,)
-    return Tuning(inputs, groups, Prior(kernels, pair), noise, spread, criterion)
+    return Tuning(inputs, replicates, Prior(kernels, pair), noise, spread, criterion)
 
 
 @pytest.mark.parametrize("pair", ["shared", "separate", "coregionalised"])
@@ -35,7 +35,9 @@ def test_the_posterior_is_an_inverse(pair):
     halves = -0.5 * blocks[:, 0, 0], -blocks[:, 0, 1], -0.5 * blocks[:, 1, 1]
     sites = np.column_stack([linear, *halves])
     covariance = tuning.prior.covariance(tuning.inputs)
-    problem = DensePropagation(inverse(covariance), Observations(tuning.groups, tuning.noise, tuning.noise.start, 1.0))
+    problem = DensePropagation(
+        inverse(covariance), Observations(tuning.replicates, tuning.noise, tuning.noise.start, 1.0)
+    )
     whole = np.kron(np.eye(2), covariance) if pair == "shared" else covariance
     precision = np.linalg.inv(whole)
     for i in range(2):
@@ -80,7 +82,7 @@ def test_moments_match(spread):
 def tuning_moments(tuning, found):
     """E[T] of cavities times likelihoods, on more nodes than the library takes."""
     nodes = -np.pi + 2.0 * np.pi / 256 * np.arange(256)
-    values, _ = tuning.noise.likelihood(found.rho, tuning.groups, nodes)
+    values, _ = tuning.noise.likelihood(found.rho, tuning.replicates, nodes)
     radii = np.linspace(0.0, 6.0, 3001)[1:] if tuning.spread else np.ones(1)
     c, s = np.cos(nodes), np.sin(nodes)
     out = []

@@ -16,10 +16,10 @@ from mgvm import CircularGPRegressor
 from mgvm._validation import DegreesWarning
 from mgvm.circle import GridDensity
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.regression.base import Training, merged
+from mgvm.regression.base import Training, merge_replicates
 from mgvm.regression.engines.dense import Tuning
 from mgvm.regression.gp import chosen_by_folds
-from mgvm.regression.noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Replicates
 from mgvm.regression.prediction import row_log_densities
 
 KERNEL = ConstantKernel(0.5) * Matern(1.5, nu=1.5)
@@ -99,7 +99,7 @@ def test_leave_one_out_takes_one_of_the_rows_a_weight_stands_for(noise):
     starts = np.array([0, 3])
     nodes = -np.pi + 2.0 * np.pi * np.arange(512) / 512
     alone = GridDensity(np.stack([np.cos(nodes), 3.0 * np.sin(nodes) + np.cos(2.0 * nodes)]))
-    found = row_log_densities(alone, Groups(angles, weights, starts), noise, rho)
+    found = row_log_densities(alone, Replicates(angles, weights, starts), noise, rho)
     fine = -np.pi + 2.0 * np.pi * np.arange(8192) / 8192
     for row, group in enumerate([0, 0, 0, 1, 1]):
         left = weights.copy()
@@ -120,7 +120,7 @@ def test_half_a_million_rides_are_thirty_inputs():
     model = CircularGPRegressor(KERNEL, n_starts=1, average=False).fit(day, y)
     assert model.n_inputs_ == 30
     assert model.loo_log_density_.shape == y.shape
-    assert model._together.groups.angles.size < 45_000
+    assert model._merged.replicates.angles.size < 45_000
     assert model.score(day[:1000], y[:1000]) > -1.5
 
 
@@ -359,11 +359,11 @@ def test_another_radius_must_win_by_a_standard_error(half, hard, expected):
     gains = {1.0: values(0.0), 0.5: values(half), 0.0: values(hard), np.inf: lambda x: -1.0 + 0.0 * x}
     X = np.repeat(np.arange(60.0), 2)[:, None]
     training = Training(X, np.zeros(120), np.ones(120))
-    chosen, scores = chosen_by_folds(Oracle(gains), training, merged(training), None)
+    chosen, scores = chosen_by_folds(Oracle(gains), training, merge_replicates(training), None)
     assert chosen == expected
     assert scores[0.5] == pytest.approx(gains[0.5](X[:, 0]).mean())
     # Blocks of inputs are a few pieces of evidence only.
-    chosen, _ = chosen_by_folds(Oracle(gains), training, merged(training), X[:, 0] // 30)
+    chosen, _ = chosen_by_folds(Oracle(gains), training, merge_replicates(training), X[:, 0] // 30)
     assert chosen in (expected, 1.0)
 
 

@@ -7,7 +7,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ex
 from mgvm._numerics.propagation import cavity_response, krige, site_pull
 from mgvm.regression.engines.dense import Tuning
 from mgvm.regression.engines.neighbours import Neighbourhood, NeighbourTuning, embedding, kriged
-from mgvm.regression.noise import ContaminatedNoise, Groups, GvMNoise
+from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Replicates
 from mgvm.regression.prediction import Posterior, directions
 from mgvm.regression.prior import NUGGET, Prior
 
@@ -19,7 +19,7 @@ def field(size, dimension, seed=0, kernel=None):
     rng = np.random.default_rng(seed)
     X = rng.uniform(0.0, 1.0, (size, dimension))
     turn = 3.0 * np.sin(4.0 * X[:, 0]) + X[:, -1]
-    return X, Groups(turn + rng.vonmises(0.0, 8.0, size), np.ones(size), np.arange(size))
+    return X, Replicates(turn + rng.vonmises(0.0, 8.0, size), np.ones(size), np.arange(size))
 
 
 def naive_cavity(kernel, X, sites, n, near):
@@ -102,9 +102,9 @@ def test_the_embedding_of_a_periodic_kernel_has_its_distances():
 
 @pytest.mark.parametrize("spread", [0.0, 1.0, np.inf])
 def test_with_all_inputs_as_neighbours_it_is_dense_propagation(spread):
-    X, groups = field(40, 2)
-    dense = Tuning(X, groups, Prior((KERNEL,)), GvMNoise(2, symmetric=False), spread)
-    near = NeighbourTuning(X, groups, Prior((KERNEL,)), GvMNoise(2, symmetric=False), spread, 39)
+    X, replicates = field(40, 2)
+    dense = Tuning(X, replicates, Prior((KERNEL,)), GvMNoise(2, symmetric=False), spread)
+    near = NeighbourTuning(X, replicates, Prior((KERNEL,)), GvMNoise(2, symmetric=False), spread, 39)
     vector = dense.start + 0.1
     one, slope_one = dense.solve(vector, 1e-9)
     two, slope_two = near.solve(vector, 1e-9)
@@ -121,9 +121,9 @@ def test_with_all_inputs_as_neighbours_it_is_dense_propagation(spread):
 @pytest.mark.parametrize("spread", [0.0, 1.0])
 @pytest.mark.parametrize("noise", [GvMNoise(2, symmetric=False), ContaminatedNoise(GvMNoise(1))])
 def test_gradients(spread, noise):
-    X, groups = field(60, 2)
+    X, replicates = field(60, 2)
     kernel = ConstantKernel(0.5) * Matern([0.3, 0.5], nu=1.5) + WhiteKernel(0.05)
-    near = NeighbourTuning(X, groups, Prior((kernel,)), noise, spread, 6)
+    near = NeighbourTuning(X, replicates, Prior((kernel,)), noise, spread, 6)
     vector = near.start + 0.1
     found, gradient = near.solve(vector, 1e-10)
     assert found.converged
@@ -134,16 +134,16 @@ def test_gradients(spread, noise):
 
 
 def test_more_neighbours_come_closer_to_dense_propagation():
-    X, groups = field(300, 2)
+    X, replicates = field(300, 2)
     queries = np.random.default_rng(1).uniform(0.0, 1.0, (100, 2))
     grid = -np.pi + 2.0 * np.pi / 256 * np.arange(256)
-    dense = Tuning(X, groups, Prior((KERNEL,)), GvMNoise(1), 1.0)
+    dense = Tuning(X, replicates, Prior((KERNEL,)), GvMNoise(1), 1.0)
     exact = dense.finish(dense.start)
     moments = Posterior.of(exact.state).at(exact.prior.cross(queries, X))
     expected = directions(*moments, 1.0)[..., None].pdf(grid)
     variations = []
     for count in (8, 15, 30, 60):
-        near = NeighbourTuning(X, groups, Prior((KERNEL,)), GvMNoise(1), 1.0, count)
+        near = NeighbourTuning(X, replicates, Prior((KERNEL,)), GvMNoise(1), 1.0, count)
         got = directions(*near.finish(near.start).predict(queries), 1.0)[..., None].pdf(grid)
         variations.append(np.pi * np.abs(got - expected).mean())
     assert (np.diff(variations) < 0.0).all()
@@ -152,10 +152,10 @@ def test_more_neighbours_come_closer_to_dense_propagation():
 
 
 def test_hyper_parameters_are_those_of_dense_propagation():
-    X, groups = field(200, 1)
+    X, replicates = field(200, 1)
     prior = Prior((ConstantKernel(0.5, "fixed") * Matern(0.3, nu=0.5),))
-    dense = Tuning(X, groups, prior, GvMNoise(1), 1.0)
-    near = NeighbourTuning(X, groups, prior, GvMNoise(1), 1.0, 40)
+    dense = Tuning(X, replicates, prior, GvMNoise(1), 1.0)
+    near = NeighbourTuning(X, replicates, prior, GvMNoise(1), 1.0, 40)
     expected, found = dense.search([dense.start]), near.search([near.start])
     there = dense.finish(np.concatenate([found.prior.theta, found.rho]))
     assert there.objective > expected.objective - 0.1
@@ -165,10 +165,10 @@ def test_hyper_parameters_are_those_of_dense_propagation():
 def test_a_search_on_many_inputs_begins_on_parts_of_them(monkeypatch):
     monkeypatch.setattr("mgvm.regression.engines.neighbours._PATCHES", 3)
     monkeypatch.setattr("mgvm.regression.engines.neighbours._PATCH", 60)
-    X, groups = field(500, 1)
+    X, replicates = field(500, 1)
     prior = Prior((ConstantKernel(0.5, "fixed") * Matern(0.3, nu=0.5),))
-    near = NeighbourTuning(X, groups, prior, GvMNoise(1), 1.0, 8)
-    whole = NeighbourTuning(X, groups, prior, GvMNoise(1), 1.0, 8)
+    near = NeighbourTuning(X, replicates, prior, GvMNoise(1), 1.0, 8)
+    whole = NeighbourTuning(X, replicates, prior, GvMNoise(1), 1.0, 8)
     sizes = []
     solve = NeighbourTuning.solve
     monkeypatch.setattr(
@@ -182,9 +182,9 @@ def test_a_search_on_many_inputs_begins_on_parts_of_them(monkeypatch):
 
 
 def test_what_it_does_not_do_is_said():
-    X, groups = field(20, 1)
+    X, replicates = field(20, 1)
     with pytest.raises(ValueError, match="shared by both coordinates"):
-        NeighbourTuning(X, groups, Prior((KERNEL, KERNEL), "separate"), GvMNoise(1), 1.0)
+        NeighbourTuning(X, replicates, Prior((KERNEL, KERNEL), "separate"), GvMNoise(1), 1.0)
     copies = np.repeat(X[:4], 5, axis=0)
     with pytest.raises(ValueError, match="not positive definite"):
         Neighbourhood.of(RBF(), copies, 3).weights(ConstantKernel(-1.0) * RBF())

@@ -13,7 +13,7 @@ from mgvm.inference.result import ConvergenceWarning
 from mgvm.regression.engines import neighbours
 from mgvm.regression.engines.dense import Tuning
 from mgvm.regression.engines.neighbours import Neighbourhood, NeighbourPropagation, NeighbourTuning, default_count
-from mgvm.regression.noise import Groups, GvMNoise
+from mgvm.regression.noise import GvMNoise, Replicates
 from mgvm.regression.prior import Prior
 from mgvm.regression.search import NeighbourFitted
 
@@ -26,7 +26,7 @@ def field(kernel, size, dimension, kappa, seed=0):
     X = rng.uniform(0.0, 1.0, (size, dimension))
     x = np.linalg.cholesky(kernel(X) + 1e-8 * np.eye(size)) @ rng.normal(size=(size, 2))
     angles = np.arctan2(x[:, 1], x[:, 0]) + rng.vonmises(0.0, kappa, size)
-    return X, Groups(angles, np.ones(size), np.arange(size))
+    return X, Replicates(angles, np.ones(size), np.arange(size))
 
 
 @pytest.fixture
@@ -39,9 +39,9 @@ def small_patches(monkeypatch):
 @pytest.mark.parametrize("kappa", [1.0, 20.0])
 def test_the_default_neighbours_come_close_to_dense_propagation(nu, kappa):
     kernel = ConstantKernel(0.5) * Matern(0.3, nu=nu)
-    X, groups = field(kernel, 400, 2, kappa)
-    dense = Tuning(X, groups, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
-    near = NeighbourTuning(X, groups, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
+    X, replicates = field(kernel, 400, 2, kappa)
+    dense = Tuning(X, replicates, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
+    near = NeighbourTuning(X, replicates, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
     expected, found = dense.finish(dense.start).score.parts, near.finish(near.start)
     assert found.converged
     away = found.loo - expected
@@ -53,18 +53,18 @@ def test_the_default_neighbours_come_close_to_dense_propagation(nu, kappa):
 @pytest.mark.parametrize("dimension", [1, 2])
 def test_smooth_kernels_with_little_noise_settle(dimension, seed):
     kernel = ConstantKernel(0.5) * RBF(0.1 if dimension == 1 else 0.3)
-    X, groups = field(kernel, 500, dimension, 20.0, seed)
-    near = NeighbourTuning(X, groups, Prior((kernel,)), GvMNoise(1, first=20.0), 1.0, 30)
+    X, replicates = field(kernel, 500, dimension, 20.0, seed)
+    near = NeighbourTuning(X, replicates, Prior((kernel,)), GvMNoise(1, first=20.0), 1.0, 30)
     found = near.finish(near.start)
     assert found.converged
     assert found.state.outside(1e-3) <= 0.004
 
 
 def test_rough_propagation_gives_the_objective_to_second_order():
-    X, groups = field(ROUGH, 300, 2, 5.0)
-    near = NeighbourTuning(X, groups, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
+    X, replicates = field(ROUGH, 300, 2, 5.0)
+    near = NeighbourTuning(X, replicates, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
     exact = near.solve(near.start, 1e-9)[0].objective
-    there = NeighbourTuning(X, groups, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
+    there = NeighbourTuning(X, replicates, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
     there.solve(near.start + 0.3, 1e-9)
     # Only the first step from sites of other hyper-parameters.
     run = NeighbourPropagation.run
@@ -101,21 +101,21 @@ def test_blocks_shrink_where_targets_share_few_neighbours():
 
 
 def test_searches_on_parts_are_deterministic_and_end_no_lower_than_those_on_all(small_patches):
-    X, groups = field(ROUGH, 600, 2, 5.0)
+    X, replicates = field(ROUGH, 600, 2, 5.0)
     ends = []
     for _ in range(2):
-        near = NeighbourTuning(X, groups, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
+        near = NeighbourTuning(X, replicates, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
         ends.append(near.search([near.start]))
     np.testing.assert_array_equal(ends[0].prior.theta, ends[1].prior.theta)
-    whole = NeighbourTuning(X, groups, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
+    whole = NeighbourTuning(X, replicates, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
     whole._descend(whole.start, 60)
     assert ends[0].objective > whole.best.objective - 0.2
 
 
 @pytest.mark.parametrize("calls", [4, 1000])
 def test_an_interruption_keeps_the_best_so_far(small_patches, monkeypatch, calls):
-    X, groups = field(ROUGH, 600, 2, 5.0)
-    y = groups.angles
+    X, replicates = field(ROUGH, 600, 2, 5.0)
+    y = replicates.angles
     solve, count = NeighbourTuning.solve, [0]
 
     def interrupted(self, *rest):
@@ -135,26 +135,26 @@ def test_an_interruption_keeps_the_best_so_far(small_patches, monkeypatch, calls
 
 
 def test_progress(small_patches, capsys):
-    X, groups = field(ROUGH, 300, 2, 5.0)
-    CircularGPRegressor(ROUGH, inference="neighbours", n_starts=1, n_neighbors=8, verbose=2).fit(X, groups.angles)
+    X, replicates = field(ROUGH, 300, 2, 5.0)
+    CircularGPRegressor(ROUGH, inference="neighbours", n_starts=1, n_neighbors=8, verbose=2).fit(X, replicates.angles)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) >= 5
     assert all(line.startswith("CircularGPRegressor: ") for line in lines)
 
 
 def test_a_propagation_that_does_not_settle_is_told(monkeypatch):
-    X, groups = field(ROUGH, 60, 2, 5.0)
+    X, replicates = field(ROUGH, 60, 2, 5.0)
     run = NeighbourPropagation.run
     monkeypatch.setattr(NeighbourPropagation, "run", lambda self, sites, tolerance: run(self, sites, 1e-14, 0))
     model = CircularGPRegressor(ROUGH, inference="neighbours", selection=None, n_neighbors=8)
     with pytest.warns(ConvergenceWarning, match=r"did not settle: the moments of .*WhiteKernel.*n_neighbors \(now 8\)"):
-        model.fit(X, groups.angles)
+        model.fit(X, replicates.angles)
     assert not model.converged_
 
 
 def test_silent_inputs_say_nothing():
-    X, groups = field(ROUGH, 60, 2, 5.0)
-    near = NeighbourTuning(X, groups, Prior((ROUGH,)), GvMNoise(1), 1.0, 8)
+    X, replicates = field(ROUGH, 60, 2, 5.0)
+    near = NeighbourTuning(X, replicates, Prior((ROUGH,)), GvMNoise(1), 1.0, 8)
     dists = Neighbourhood.of(ROUGH, X, 8)
     found = near.finish(near.start)
     problem = NeighbourPropagation(
@@ -173,7 +173,7 @@ def test_silent_inputs_say_nothing():
 def _observations(near):
     from mgvm.regression.engines.tilted import Observations
 
-    return Observations(near.groups, near.noise, near.noise.start, near.spread)
+    return Observations(near.replicates, near.noise, near.noise.start, near.spread)
 
 
 @pytest.mark.parametrize("kind", ["clustered", "contradicting", "ten columns", "close"])

@@ -18,32 +18,40 @@ from sklearn.base import clone
 from sklearn.model_selection import GroupKFold
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.regression import prior, search
-from mgvm.regression.base import CircularRegressor, Merged, Training, merged, queries, validated
+from mgvm.regression.base import (
+    CircularRegressor,
+    MergedTraining,
+    Training,
+    merge_replicates,
+    validate_queries,
+    validate_training,
+)
 from mgvm.regression.engines import paper
 from mgvm.regression.engines.chain import is_exponential
 from mgvm.regression.engines.dense import DensePropagation, Tuned, evidence, inverse
 from mgvm.regression.engines.tilted import Observations
-from mgvm.regression.noise import Groups, GvMNoise, Noise
+from mgvm.regression.noise import GvMNoise, Noise, Replicates
 from mgvm.regression.prediction import DenseFitted, row_log_densities, with_noise
 from mgvm.regression.prior import one_scale_for_all, warn_of_length_scales
 from mgvm.regression.search import FEW, ChainFitted, Setting
 
 
-def unmerged(data: Training) -> Merged:
+def unmerged(data: Training) -> MergedTraining:
     """Every row its own input: rows of a Gram matrix are not inputs."""
     rows = np.arange(data.y.size)
     if not (data.weights > 0.0).all():
         raise ValueError(
             "with kernel='precomputed' every sample_weight must be positive; leave the other rows out of X"
         )
-    return Merged(data.X, Groups(data.y, data.weights, rows), rows, rows)
+    return MergedTraining(data.X, Replicates(data.y, data.weights, rows), rows, rows)
 
 
-def folds_of(groups: ArrayLike | None, together: Merged, count: int) -> np.ndarray | None:
+def folds_of(groups: ArrayLike | None, together: MergedTraining, count: int) -> np.ndarray | None:
     """The fold of every distinct input."""
     if groups is None:
         return None
@@ -51,17 +59,17 @@ def folds_of(groups: ArrayLike | None, together: Merged, count: int) -> np.ndarr
     if labels.shape != (count,):
         raise ValueError(f"groups must have one label a row, shape ({count},), got {labels.shape}")
     _, numbers = np.unique(labels, return_inverse=True)
-    kept = together.group >= 0
+    kept = together.input_of_row >= 0
     folds = np.zeros(len(together.inputs), dtype=np.int64)
-    folds[together.group[kept]] = numbers[kept]
-    if (folds[together.group[kept]] != numbers[kept]).any():
+    folds[together.input_of_row[kept]] = numbers[kept]
+    if (folds[together.input_of_row[kept]] != numbers[kept]).any():
         raise ValueError("groups split rows that have the same input; rows of one input must be in one group")
     if np.unique(folds).size < 2:
         raise ValueError("groups has a single label; at least two blocks are needed to hold one out")
     return folds
 
 
-def residuals(found: Any, groups: Groups) -> FloatArray:
+def residuals(found: Any, groups: Replicates) -> FloatArray:
     """Angles less the mean directions that all other inputs predict."""
     centre = np.asarray(found.fits[0][1].leave_one_out.mean_direction())
     sizes = np.diff(np.append(groups.starts, groups.angles.size))
@@ -71,7 +79,7 @@ def residuals(found: Any, groups: Groups) -> FloatArray:
 def mixed(dists: list[GridDensity], weights: list[float]) -> GridDensity:
     """A mixture on the finest grid of its parts."""
     count = max(dist.log_values.shape[-1] for dist in dists)
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    nodes = periodic_grid(count)
     density = sum(
         weight * (np.exp(dist.log_values) if dist.log_values.shape[-1] == count else dist[:, None].pdf(nodes))
         for weight, dist in zip(weights, dists, strict=True)
@@ -95,7 +103,9 @@ def radius_scale(radius: Any) -> float | None:
     return float(value)
 
 
-def chosen_by_folds(model: Any, data: Training, together: Merged, groups: Any) -> tuple[float, dict[float, float]]:
+def chosen_by_folds(
+    model: Any, data: Training, together: MergedTraining, groups: Any
+) -> tuple[float, dict[float, float]]:
     """τ by K-fold, and the mean held-out log density of every candidate.
 
     Leave-one-out of expectation propagation does not serve here: at small τ the sites of the neighbours have seen the
@@ -103,7 +113,9 @@ def chosen_by_folds(model: Any, data: Training, together: Merged, groups: Any) -
     standard error of the paired differences, summed by input or block.
     """
     rows = np.flatnonzero(data.weights > 0.0)
-    units = together.group[rows] if groups is None else np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
+    units = (
+        together.input_of_row[rows] if groups is None else np.unique(np.asarray(groups)[rows], return_inverse=True)[1]
+    )
     count = np.unique(units).size
     if count < 2:
         what = "different inputs" if groups is None else "groups"
@@ -144,9 +156,9 @@ def _part(model: Any, X: FloatArray, rows: np.ndarray, inputs: np.ndarray) -> Fl
     return X[np.ix_(rows, inputs)] if isinstance(model.kernel, str) else X[rows]
 
 
-def log_evidence(together: Merged, tuned: Tuned, noise: Noise) -> float:
+def log_evidence(together: MergedTraining, tuned: Tuned, noise: Noise) -> float:
     """EP's log Z at learnt hyper-parameters."""
-    observations = Observations(together.groups, noise, tuned.rho, np.inf)
+    observations = Observations(together.replicates, noise, tuned.rho, np.inf)
     problem = DensePropagation(inverse(tuned.prior.covariance(together.inputs)), observations)
     return evidence(problem, tuned.state).value
 
@@ -293,8 +305,8 @@ class CircularGPRegressor(CircularRegressor):
             input must be in one block.
         """
         spread = radius_scale(self.radius)
-        data = validated(self, X, y, sample_weight, scales=one_scale_for_all(self.kernel))
-        together = unmerged(data) if self._is_gram() else merged(data)
+        data = validate_training(self, X, y, sample_weight, scales=one_scale_for_all(self.kernel))
+        together = unmerged(data) if self._is_gram() else merge_replicates(data)
         warn_of_length_scales(self.kernel, together.inputs)
         folds = folds_of(groups, together, data.y.size)
         if spread is None:
@@ -302,22 +314,22 @@ class CircularGPRegressor(CircularRegressor):
         kernels = self._kernels(together.inputs)
         setting = self._setting(spread, together, folds, kernels)
         noises = [self._noise(order) for order in self._orders(together, kernels, setting)]
-        found = search.search(together.inputs, together.groups, kernels, noises, setting)
+        found = search.search(together.inputs, together.replicates, kernels, noises, setting)
         self._keep(data, together, found, spread)
         return self
 
-    def _keep(self, data: Training, together: Merged, found: search.Found, spread: float) -> None:
+    def _keep(self, data: Training, together: MergedTraining, found: search.Found, spread: float) -> None:
         best = found.fits[0][1]
         self.radius_scale_ = spread
         self.n_inputs_ = len(together.inputs)
-        self._noise_distribution, self._fits, self._together = found.noise, found.fits, together
+        self._noise_distribution, self._fits, self._merged = found.noise, found.fits, together
         self.kernel_ = best.kernels[0] if len(best.kernels) == 1 else best.kernels
         clean = found.noise if isinstance(found.noise, GvMNoise) else found.noise.clean  # type: ignore[attr-defined]
         size = clean.start.size
         self.noise_ = clean.eta(best.rho[:size])
         self.contamination_ = float(1.0 / (1.0 + np.exp(-best.rho[size]))) if best.rho.size > size else 0.0
         self.converged_ = best.converged or best.mismatch <= _SETTLED
-        values = row_log_densities(best.leave_one_out, together.groups, found.noise, best.rho)
+        values = row_log_densities(best.leave_one_out, together.replicates, found.noise, best.rho)
         self.loo_log_density_ = together.of_rows(
             values, lambda rows: with_noise(best.latent(data.X[rows]), found.noise, best.rho).logpdf(data.y[rows])
         )
@@ -340,7 +352,7 @@ class CircularGPRegressor(CircularRegressor):
         joint : bool
             Put all rows of X into one joint posterior, the paper's way; needs radius="hard".
         """
-        asked = queries(self, X)
+        asked = validate_queries(self, X)
         dists = [
             with_noise(self._latent(fit, asked, joint), self._noise_distribution, fit.rho) for _, fit in self._fits
         ]
@@ -353,8 +365,8 @@ class CircularGPRegressor(CircularRegressor):
         if self.radius_scale_ != 0.0 or not isinstance(self._noise_distribution, GvMNoise):
             what = "joint=True" if joint else f"inference={engine!r}"
             raise ValueError(f"{what} is for the paper's model: use radius='hard' and contaminated=False")
-        together: Merged = self._together
-        sites = paper.sites_of(self._noise_distribution, fit.rho, together.groups)
+        together: MergedTraining = self._merged
+        sites = paper.sites_of(self._noise_distribution, fit.rho, together.replicates)
         ask = paper.joint_latent if joint else paper.pointwise_latent
         return ask(
             fit.tuned.prior, together.inputs, asked, sites, engine, check.generator(self.random_state, "random_state")
@@ -370,7 +382,7 @@ class CircularGPRegressor(CircularRegressor):
             return prior.default_kernels(inputs)
         return [prior.gram_kernel(inputs) if self._is_gram() else prior.checked(self.kernel)]
 
-    def _engine(self, spread: float, together: Merged, folds: np.ndarray | None, kernels: list[Any]) -> str:
+    def _engine(self, spread: float, together: MergedTraining, folds: np.ndarray | None, kernels: list[Any]) -> str:
         """How the posterior behind hyper-parameters and predictions is found."""
         word = check.choice(self.inference, "inference", _ENGINES)
         exact = spread == 0.0 and together.inputs.shape[1] == 1 and is_exponential(kernels[0]) and not self._is_gram()
@@ -392,7 +404,9 @@ class CircularGPRegressor(CircularRegressor):
             return None
         return "neighbours" if count > _DENSE else "ep"
 
-    def _setting(self, spread: float, together: Merged, folds: np.ndarray | None, kernels: list[Any]) -> Setting:
+    def _setting(
+        self, spread: float, together: MergedTraining, folds: np.ndarray | None, kernels: list[Any]
+    ) -> Setting:
         engine, count = self._engine(spread, together, folds, kernels), len(together.inputs)
         selection = "none" if self.selection is None else check.choice(self.selection, "selection", _SELECTIONS)
         if selection == "evidence" and not np.isinf(spread) and engine != "chain":
@@ -419,9 +433,9 @@ class CircularGPRegressor(CircularRegressor):
     def _noise(self, order: int) -> Any:
         return search.noise_distribution(order, symmetric=self.symmetric_noise, contaminated=self.contaminated)
 
-    def _orders(self, together: Merged, kernels: list[Any], setting: Setting) -> list[int]:
+    def _orders(self, together: MergedTraining, kernels: list[Any], setting: Setting) -> list[int]:
         if self.noise_order != "auto":
             return [check.integer(self.noise_order, "noise_order", minimum=1)]
         plain = Setting(**{**vars(setting), "average": False})
-        found = search.search(together.inputs, together.groups, kernels[:1], [self._noise(1)], plain)
-        return search.orders_worth_trying(residuals(found, together.groups), together.groups.weights)
+        found = search.search(together.inputs, together.replicates, kernels[:1], [self._noise(1)], plain)
+        return search.orders_worth_trying(residuals(found, together.replicates), together.replicates.weights)

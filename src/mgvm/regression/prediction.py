@@ -9,14 +9,14 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
-from scipy.special import logsumexp
 
+from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics.soft_circle import direction_log_density
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.engines.dense import State, Tuned, prior_times, site_times
 from mgvm.regression.engines.tilted import natural_of
-from mgvm.regression.noise import Groups, Noise
+from mgvm.regression.noise import Noise, Replicates
 from mgvm.regression.prior import Cross
 
 _FEWEST, _MOST = 256, 8192
@@ -76,7 +76,7 @@ def distribution_of(natural: FloatArray, spread: float) -> GridDensity:
     """Directions of Gaussians in the plane, given by their natural parameters (N, 5), on the soft circle."""
     total = np.hypot(natural[:, 0], natural[:, 1]) + 2.0 * np.abs(natural[:, 2:]).sum(axis=1)
     count = cells(float(total.max(initial=0.0)))
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    nodes = periodic_grid(count)
     points = np.stack([np.cos(nodes), np.sin(nodes)])
     return GridDensity(direction_log_density(natural, points, -1.0 if spread == 0.0 else spread**-2.0))
 
@@ -91,7 +91,7 @@ def with_noise(latent: GridDensity, noise: Noise, rho: FloatArray) -> GridDensit
     """The distribution of latent direction plus noise: convolution on the circle multiplies Fourier coefficients."""
     values = np.asarray(latent.log_values)
     count = max(values.shape[-1], cells(noise.concentration(rho)))
-    grid = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    grid = periodic_grid(count)
     if count != values.shape[-1]:
         values = latent[..., None].logpdf(grid)
     density = np.exp(values - values.max(axis=-1, keepdims=True))
@@ -220,48 +220,45 @@ class DenseFitted(Propagated):
         return directions(*self.plane(queries), self.spread)
 
 
-def row_log_densities(alone: GridDensity, groups: Groups, noise: Noise, rho: FloatArray) -> FloatArray:
-    """log p(ψ_r | all other observations) of every observation, in the order of the groups.
+def row_log_densities(alone: GridDensity, replicates: Replicates, noise: Noise, rho: FloatArray) -> FloatArray:
+    """log p(ψ_r | all other observations) of every observation, in the order of the replicates.
 
     With L the distribution of the latent direction without an input's observations, Π its likelihood and p_r that of
     one observation, it is log ∫LΠ - log ∫LΠ/p_r: the others at the same input keep their say. An observation of weight
     w stands for w equal ones, of which one is left out; one of w < 1 is left out whole.
     """
-    out = np.empty(groups.angles.size)
-    ends = np.append(groups.starts[1:], groups.angles.size)
-    count = max(alone.log_values.shape[-1], cells(noise.concentration(rho) * float(groups.total.max())))
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    out = np.empty(replicates.angles.size)
+    ends = np.append(replicates.starts[1:], replicates.angles.size)
+    count = max(alone.log_values.shape[-1], cells(noise.concentration(rho) * float(replicates.total.max())))
+    nodes = periodic_grid(count)
     size = max(1, _BLOCK // count)
     noisy = noise.log_density(rho, nodes)
     negligible = -_DEEP - float(np.ptp(noisy))  # leaving one observation out lifts no node by more than the noise spans
-    for begin in range(0, groups.starts.size, size):
-        which = np.arange(begin, min(begin + size, groups.starts.size))
+    for begin in range(0, replicates.starts.size, size):
+        which = np.arange(begin, min(begin + size, replicates.starts.size))
         dist = alone[which]
         values = dist.log_values if dist.log_values.shape[-1] == count else dist[:, None].logpdf(nodes)
-        values = values + noise.likelihood(rho, groups.take(which), nodes)[0]
-        values = values - logsumexp(values, axis=1, keepdims=True)
-        if groups.angles.size == groups.starts.size:  # one observation an input: all at once
-            single = noise.likelihood(rho, Groups(groups.angles[which], np.ones(which.size), which - begin), nodes)[0]
-            out[which] = _left_out(values, groups.weights[which], single)
+        values = values + noise.likelihood(rho, replicates.take(which), nodes)[0]
+        values = values - log_sum_exp(values)[:, None]
+        if replicates.angles.size == replicates.starts.size:  # one observation an input: all at once
+            single = noise.likelihood(
+                rho, Replicates(replicates.angles[which], np.ones(which.size), which - begin), nodes
+            )[0]
+            out[which] = _left_out(values, replicates.weights[which], single)
             continue
         for i in which:
             near = values[i - begin] > values[i - begin].max() + negligible
             weights, places = values[i - begin][near], nodes[near]
-            for rows in _blocks(groups.starts[i], ends[i], size):
-                single = noise.log_densities(rho, groups.angles[rows], places)
-                out[rows] = _left_out(weights, groups.weights[rows], single)
+            for rows in _blocks(replicates.starts[i], ends[i], size):
+                single = noise.log_densities(rho, replicates.angles[rows], places)
+                out[rows] = _left_out(weights, replicates.weights[rows], single)
     return out
 
 
 def _left_out(values: FloatArray, weights: FloatArray, single: FloatArray) -> FloatArray:
     """Of log densities `values` with observations in them, each of which has log densities `single` (n, nodes)."""
     without = values - np.minimum(weights[:, None], 1.0) * single
-    return np.asarray(_log_sum(without + single) - _log_sum(without))
-
-
-def _log_sum(values: FloatArray) -> FloatArray:
-    top = values.max(axis=1)
-    return np.asarray(top + np.log(np.exp(values - top[:, None]).sum(axis=1)))
+    return np.asarray(log_sum_exp(without + single) - log_sum_exp(without))
 
 
 def _blocks(begin: int, end: int, size: int) -> list[np.ndarray]:

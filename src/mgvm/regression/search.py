@@ -30,7 +30,7 @@ from mgvm.regression.engines.chain import ChainTooFineError, ChainTuned
 from mgvm.regression.engines.dense import Tuned, Tuning
 from mgvm.regression.engines.folds import FoldTuning
 from mgvm.regression.engines.neighbours import FINE, NeighbourTuned
-from mgvm.regression.noise import ContaminatedNoise, Groups, GvMNoise, Noise
+from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Noise, Replicates
 from mgvm.regression.prediction import DenseFitted, Fitted, FromTuned, Propagated, directions
 from mgvm.regression.prior import Prior, length_scales
 
@@ -186,21 +186,21 @@ def noise_distribution(order: int, *, symmetric: bool, contaminated: bool) -> No
     return ContaminatedNoise(clean) if contaminated else clean
 
 
-def search(inputs: Any, groups: Groups, kernels: list[Any], noises: list[Noise], setting: Setting) -> Found:
+def search(inputs: Any, replicates: Replicates, kernels: list[Any], noises: list[Noise], setting: Setting) -> Found:
     """The best of all candidates by their own criterion; where asked, an average over hyper-parameters and kernels."""
     report = Reporter(setting.verbose)
     found: list[tuple[Any, Any, Noise]] = []
     try:
         for noise in noises:
             for kernel in kernels:
-                tuning = _tuning(inputs, groups, kernel, noise, setting)
+                tuning = _tuning(inputs, replicates, kernel, noise, setting)
                 tuning.report = report
                 try:
                     found.append((tuning, _tuned(tuning, setting, kernel), noise))
                 except ChainTooFineError:
                     if setting.otherwise is None:
                         raise
-                    return search(inputs, groups, kernels, noises, replace(setting, engine=setting.otherwise))
+                    return search(inputs, replicates, kernels, noises, replace(setting, engine=setting.otherwise))
                 except KeyboardInterrupt:
                     if tuning.best is not None:
                         found.append((tuning, tuning.best, noise))
@@ -242,22 +242,22 @@ def _fitted(inputs: Any, tuned: Any, spread: float) -> Fitted:
     return ChainFitted(tuned) if isinstance(tuned, ChainTuned) else NeighbourFitted(tuned, spread)
 
 
-def _tuning(inputs: Any, groups: Groups, kernel: Any, noise: Noise, setting: Setting) -> Any:
+def _tuning(inputs: Any, replicates: Replicates, kernel: Any, noise: Noise, setting: Setting) -> Any:
     """The search of one candidate: dense, by folds, by neighbours, or on a chain."""
     kernels = (kernel, kernel) if setting.coordinates == "separate" else (kernel,)
     prior = Prior(kernels, setting.coordinates)
     if setting.engine == "chain":
         from mgvm.regression.engines.chain import ChainTuning
 
-        return ChainTuning(inputs, groups, prior, noise, "evidence" if setting.criterion == "evidence" else "loo")
+        return ChainTuning(inputs, replicates, prior, noise, "evidence" if setting.criterion == "evidence" else "loo")
     if setting.engine == "neighbours":
         from mgvm.regression.engines.neighbours import NeighbourTuning
 
-        return NeighbourTuning(inputs, groups, prior, noise, setting.spread, setting.n_neighbors)
+        return NeighbourTuning(inputs, replicates, prior, noise, setting.spread, setting.n_neighbors)
     if setting.criterion == "folds":
         assert setting.folds is not None
-        return FoldTuning(inputs, groups, prior, noise, setting.spread, folds=setting.folds)
-    return Tuning(inputs, groups, prior, noise, setting.spread, setting.criterion)
+        return FoldTuning(inputs, replicates, prior, noise, setting.spread, folds=setting.folds)
+    return Tuning(inputs, replicates, prior, noise, setting.spread, setting.criterion)
 
 
 def _tuned(tuning: Any, setting: Setting, kernel: Any) -> Any:
@@ -273,7 +273,7 @@ def _tuned(tuning: Any, setting: Setting, kernel: Any) -> Any:
 
 def _before_folds(tuning: FoldTuning, starts: list[FloatArray]) -> FloatArray:
     """The better of the first start and of what leave-one-out finds, whose gradients are a hundred times cheaper."""
-    plain = Tuning(tuning.inputs, tuning.groups, tuning.prior, tuning.noise, tuning.spread)
+    plain = Tuning(tuning.inputs, tuning.replicates, tuning.prior, tuning.noise, tuning.spread)
     plain.report = tuning.report
     found = plain.search(starts)
     return max([starts[0], np.concatenate([found.prior.theta, found.rho])], key=tuning.held_out)
@@ -283,7 +283,7 @@ def _on_a_part(tuning: Tuning, starts: list[FloatArray]) -> FloatArray:
     """What a search on some of the inputs finds: many evaluations there cost as much as one of all."""
     which = np.sort(np.random.default_rng(0).choice(len(tuning.inputs), _PART, replace=False))
     part = Tuning(
-        tuning.inputs[which], tuning.groups.take(which), tuning.prior, tuning.noise, tuning.spread, tuning.criterion
+        tuning.inputs[which], tuning.replicates.take(which), tuning.prior, tuning.noise, tuning.spread, tuning.criterion
     )
     part.report = tuning.report
     found = part.search(starts)

@@ -13,10 +13,11 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import has_fit_parameter
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.grid_density import GridDensity
-from mgvm.regression.base import CircularRegressor, Training, merged, queries, validated
+from mgvm.regression.base import CircularRegressor, Training, merge_replicates, validate_queries, validate_training
 from mgvm.regression.prediction import cells
 
 _FOLDS = 5
@@ -100,7 +101,7 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
         is not used.
         """
         names, members = self._members()
-        data = validated(self, X, y, sample_weight, scales=False)
+        data = validate_training(self, X, y, sample_weight, scales=False)
         weighted = sample_weight is not None
         self.estimators_ = [_fitted(member, X, data.y, data.weights if weighted else None) for member in members]
         self.named_estimators_ = dict(zip(names, self.estimators_, strict=True))
@@ -143,7 +144,7 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
         elif isinstance(self.cv, str):
             blocks = np.arange(data.y.size)  # as the other members do, which leave out rows
         else:
-            blocks = merged(data._replace(weights=np.ones_like(data.weights))).group
+            blocks = merge_replicates(data._replace(weights=np.ones_like(data.weights))).input_of_row
         number = np.unique(blocks).size
         if number < 2:
             raise ValueError(
@@ -160,11 +161,11 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
 
     def predict_dist(self, X: Any) -> GridDensity:
         """The mixture's distribution at every row of X, on one grid."""
-        size = len(queries(self, X))
+        size = len(validate_queries(self, X))
         used = [k for k in range(self.weights_.size) if self.weights_[k] > 0.0]
         dists = [self.estimators_[k].predict_dist(X) for k in used]
         count = max(_nodes(dist) for dist in dists)
-        grid = np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count))
+        grid = periodic_grid(count)
         total = np.full((size, count), -np.inf)
         for k, dist in zip(used, dists, strict=True):
             np.logaddexp(total, np.log(self.weights_[k]) + _on_grid(dist, grid), out=total)

@@ -14,7 +14,6 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm.natural import forms, parameters
-from mgvm.natural import parameters as _parameters
 from mgvm.natural.parameters import Natural
 
 if TYPE_CHECKING:
@@ -55,13 +54,13 @@ class Makers:
         W (2D, 2D) is symmetric, dense or sparse, all cosines before all sines; it need not be positive definite, and
         adding a number to both diagonal entries of an angle changes nothing.
         """
-        shape = _parameters.shape_of(W, "W")
+        shape = forms.shape_of(W, "W")
         if len(shape) != 2 or shape[0] < 2 or shape[0] % 2:
             raise ValueError(f"W must have shape (2D, 2D), all cosines before all sines, got {shape}")
         rows, size = shape[0], shape[0] // 2
         strength = forms.per_angle(kappa, "kappa", size, sign=False)
         direction = forms.per_angle(nu, "nu", size)
-        matrix = _parameters.symmetric(W, "W", rows)
+        matrix = forms.check_symmetric(W, "W", rows)
         return cls(strength * np.exp(1j * direction), *forms.precision_to_natural(matrix, size))
 
     @classmethod
@@ -83,8 +82,8 @@ class Makers:
 
         G is symmetric, dense or sparse. Authors who write ½ sᵀΛs mean G = Λ/2.
         """
-        shape = _parameters.shape_of(G, "G")
-        size = max(forms.length(mu, kappa), shape[0] if len(shape) == 2 else 1)
+        shape = forms.shape_of(G, "G")
+        size = max(forms.count_angles(mu, kappa), shape[0] if len(shape) == 2 else 1)
         if shape != (size, size):
             raise ValueError(f"G must have shape ({size}, {size}), one row an angle, got {shape}")
         strength = forms.per_angle(kappa, "kappa", size, sign=False)
@@ -107,7 +106,7 @@ class Makers:
 
         The paper's minimal form, corrected. U, V and β are symmetric, α is antisymmetric; diagonals are ignored.
         """
-        size = forms.length(kappa1, nu1, kappa2, nu2, U, alpha, V, beta)
+        size = forms.count_angles(kappa1, nu1, kappa2, nu2, U, alpha, V, beta)
         first = forms.per_angle(kappa1, "kappa1", size, sign=False)
         second = forms.per_angle(kappa2, "kappa2", size, sign=False)
         return cls(
@@ -286,13 +285,13 @@ class MGvM(Makers):
     _known: dict[str, LogNormalizer | FloatArray]
 
     def __init__(self, a: ArrayLike, b: ArrayLike | None = None, P: Any = None, Q: Any = None):
-        first = _parameters.linear(a)
+        first = forms.check_linear(a)
         size = first.shape[-1]
-        self._set(Natural(first, _parameters.harmonics(b, size), *_parameters.couplings(P, Q, size)))
+        self._set(Natural(first, forms.check_harmonics(b, size), *forms.check_couplings(P, Q, size)))
 
     def _set(self, dist: Natural) -> None:
         """Check and keep parameters; the only way in."""
-        _parameters.check_concentration(dist)
+        forms.check_concentration(dist)
         for name, value in zip(_STORED, dist, strict=True):
             self.__dict__[name] = _frozen(value.copy())
         self.__dict__["_known"] = {}
@@ -333,14 +332,14 @@ class MGvM(Makers):
     def natural_vector(self) -> FloatArray:
         """θ with log p(φ) = θ·T(φ) - log Z, T(φ) the `sufficient_statistics`; 2DT + 2D(D - 1) real numbers."""
         self._refuse_batch("natural_vector")
-        _parameters.check_size(2 * self.dimension * (self.order + self.dimension - 1), "natural_vector")
+        forms.check_size(2 * self.dimension * (self.order + self.dimension - 1), "natural_vector")
         return parameters.pack(self._natural)
 
     def sufficient_statistics(self, x: ArrayLike) -> FloatArray:
         """T(φ) of every point: among all distributions with these expectations the mGvM has the highest entropy."""
-        points = _parameters.points(x, self.dimension)
+        points = forms.check_points(x, self.dimension)
         count = math.prod(points.shape[:-1])
-        _parameters.check_size(2 * count * self.dimension * (self.order + self.dimension - 1), "sufficient_statistics")
+        forms.check_size(2 * count * self.dimension * (self.order + self.dimension - 1), "sufficient_statistics")
         rows = parameters.statistics(points.reshape(-1, self.dimension), self.order)
         return rows.reshape(points.shape[:-1] + rows.shape[-1:])
 
@@ -417,13 +416,13 @@ class MGvM(Makers):
     def rotate(self, delta: ArrayLike) -> Self:
         """The distribution of φ + δ, δ one angle for all or one for each."""
         turn = forms.per_angle(delta, "delta", self.dimension)
-        return self._of(forms.rotated(self._natural, turn))
+        return self._of(forms.rotate(self._natural, turn))
 
     # ---- densities ------------------------------------------------------------------------------------------------
 
     def log_density(self, x: ArrayLike) -> FloatArray:
         """Log density at x (..., D) without the normaliser; the axes in front broadcast against the batch."""
-        points = _parameters.points(x, self.dimension)
+        points = forms.check_points(x, self.dimension)
         rows = density.log_densities(self._natural, points.reshape(-1, self.dimension)).reshape(points.shape[:-1])
         if not self.batch_shape:
             return rows[()]
@@ -477,7 +476,7 @@ class MGvM(Makers):
         -------
         MGvM, or GvM when one angle is left
         """
-        indices, angles = _parameters.given_angles(given, self.dimension)
+        indices, angles = forms.check_given(given, self.dimension)
         left = np.setdiff1d(np.arange(self.dimension), indices)
         z = np.exp(1j * angles)
         rows = z.reshape(math.prod(z.shape[:-1]), len(indices)).T

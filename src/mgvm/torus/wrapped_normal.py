@@ -30,7 +30,7 @@ from mgvm.angles import wrap
 from mgvm.circle import WrappedNormal, wrapped_normal
 from mgvm.circle.base import RESULTANT_ROUNDING, CircularDistribution
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.natural.parameters import given_angles
+from mgvm.natural.forms import check_given
 from mgvm.torus import lattice
 from mgvm.torus import lattice as _lattice
 from mgvm.torus.lattice import whitened_lattice
@@ -669,7 +669,7 @@ class MultivariateWrappedNormal:
         >>> dist.conditional({1: [0.0, 1.0]}).mean_direction().round(3)
         array([0. , 0.8])
         """
-        known, angles = given_angles(given, self.dimension)
+        known, angles = check_given(given, self.dimension)
         if not known.size:
             raise ValueError("given must name at least one angle, got none; without any it is the distribution itself")
         return conditional(self, dict(zip(known.tolist(), np.moveaxis(angles, -1, 0), strict=True)))

@@ -94,10 +94,10 @@ def regress_with(
 
 def _learnt_from(model: Any) -> tuple[FloatArray, FloatArray]:
     """The distinct rows behind a fitted regression: inputs as it takes them, and angles."""
-    together = model._together
-    angles = np.asarray(together.groups.angles)
-    counts = np.diff(np.append(together.groups.starts, angles.size))
-    return np.repeat(np.asarray(together.inputs), counts, axis=0), angles
+    merged = model._merged
+    angles = np.asarray(merged.replicates.angles)
+    counts = np.diff(np.append(merged.replicates.starts, angles.size))
+    return np.repeat(np.asarray(merged.inputs), counts, axis=0), angles
 
 
 def _regress_scores(
@@ -151,7 +151,7 @@ def density_with(
     whole = ~np.isnan(Y).any(axis=1)
     places = np.empty(0)
     if whole.any():
-        draws = model.sample(DRAWS, rng=seed)[0]
+        draws = model.sample(DRAWS, random_state=seed)[0]
         places = ranks(fields["predictions"]["log_density"].to_numpy()[whole], model.score_samples(draws))
     calibration = rank_calibration(places)
     read = density.data_read(source, names, columns, used)

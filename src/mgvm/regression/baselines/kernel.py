@@ -34,8 +34,14 @@ from mgvm import _validation as check
 from mgvm._progress import reporter
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.regression.base import CircularRegressor, Merged, merged, queries, validated
-from mgvm.regression.noise import Groups
+from mgvm.regression.base import (
+    CircularRegressor,
+    MergedTraining,
+    merge_replicates,
+    validate_queries,
+    validate_training,
+)
+from mgvm.regression.noise import Replicates
 from mgvm.regression.prediction import cells
 
 _LEAST, _MOST = 0.25, 4000.0
@@ -72,13 +78,13 @@ class Smoothing(NamedTuple):
     value: float
 
 
-def histograms(found: Merged) -> csr_array:
+def histograms(found: MergedTraining) -> csr_array:
     """(G, nodes): the weight of the angles of every input at the nodes -π + 2πj/n."""
-    groups = found.groups
-    left, part = _place(groups.angles)
-    sizes = np.diff(np.append(groups.starts, groups.angles.size))
+    replicates = found.replicates
+    left, part = _place(replicates.angles)
+    sizes = np.diff(np.append(replicates.starts, replicates.angles.size))
     row = np.repeat(np.arange(sizes.size), sizes)
-    values = np.concatenate([groups.weights * (1.0 - part), groups.weights * part])
+    values = np.concatenate([replicates.weights * (1.0 - part), replicates.weights * part])
     columns = np.concatenate([left, (left + 1) % NODES])
     return csr_array((values, (np.tile(row, 2), columns)), shape=(sizes.size, NODES))
 
@@ -137,10 +143,10 @@ def _without(blended: Blend, rows: Rows, whole: FloatArray, own: FloatArray) -> 
     return np.where(some, others, 1.0 / (2.0 * np.pi))
 
 
-def largest_concentration(groups: Groups) -> float:
+def largest_concentration(replicates: Replicates) -> float:
     """κ = 4/δ² for angles recorded in steps δ: more than half of them equal others, and the median gap is δ."""
-    values = np.unique(groups.angles)
-    if 2 * values.size > max(groups.angles.size, groups.weights.sum()) or values.size < 2:
+    values = np.unique(replicates.angles)
+    if 2 * values.size > max(replicates.angles.size, replicates.weights.sum()) or values.size < 2:
         return _MOST
     gaps = np.diff(np.append(values, values[0] + 2.0 * np.pi))
     return float(np.clip(4.0 / np.median(gaps) ** 2, 2.0 * _LEAST, _MOST))
@@ -213,16 +219,16 @@ class _LocalRegressor(CircularRegressor):
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the smoothing from X (N, p) and angles y (N,); weights are counts of rows."""
-        data = validated(self, X, y, sample_weight)
+        data = validate_training(self, X, y, sample_weight)
         most = check.integer(self.tuning_rows, "tuning_rows", minimum=1)
-        found = merged(data)
+        found = merge_replicates(data)
         self._inputs, self._table = found.inputs, histograms(found)
         self._prepare()
         size = len(self._inputs)
         used = min(size, most, max(50, _HELD // size))
         which = np.sort(check.generator(self.random_state, "random_state").choice(size, used, replace=False))
-        rows, own = _rows_of(found.groups, which)
-        largest = largest_concentration(found.groups)
+        rows, own = _rows_of(found.replicates, which)
+        largest = largest_concentration(found.replicates)
         best = None
         scales = self._scales()
         for scale, weights in zip(scales, self._weights(self._inputs[which], scales, own), strict=True):
@@ -235,7 +241,7 @@ class _LocalRegressor(CircularRegressor):
         fine = concentrations(largest, coarse.concentration)
         self._smoothing = best_smoothing(blended, rows, fine)
         self.concentration_, self.background_ = self._smoothing.concentration, self._smoothing.share
-        values = self._left_out(found.groups)
+        values = self._left_out(found.replicates)
         self.loo_log_density_ = found.of_rows(
             values, lambda rows: self._distribution(data.X[rows]).logpdf(data.y[rows])
         )
@@ -244,14 +250,14 @@ class _LocalRegressor(CircularRegressor):
     def _prepare(self) -> None:
         """Whatever the weights need of the inputs."""
 
-    def _left_out(self, groups: Groups) -> FloatArray:
-        """log p(ψ | all other rows) of every angle of the groups."""
+    def _left_out(self, replicates: Replicates) -> FloatArray:
+        """log p(ψ | all other rows) of every angle of the replicates."""
         size = len(self._inputs)
         parts = []
         report = reporter(bool(self.verbose), f"{type(self).__name__}: inputs left out")
         for which in np.array_split(np.arange(size), self._pieces(size)):
             report(int(which[0]), size)
-            rows, own = _rows_of(groups, which)
+            rows, own = _rows_of(replicates, which)
             weights = next(self._weights(self._inputs[which], [self._scale], own))
             parts.append(log_densities(blend(weights, self._table), rows, self._smoothing))
         return np.concatenate(parts)
@@ -265,7 +271,7 @@ class _LocalRegressor(CircularRegressor):
 
     def predict_dist(self, X: Any) -> GridDensity:
         """The distribution of the angle at every row of X, as one batch."""
-        checked = queries(self, X)
+        checked = validate_queries(self, X)
         parts = np.array_split(checked, self._pieces(len(checked)))
         return GridDensity(np.concatenate([self._distribution(part).log_values for part in parts]))
 
@@ -408,12 +414,12 @@ class KernelCircularRegressor(_LocalRegressor):
             yield np.exp(-0.5 * square / scale**2)
 
 
-def _rows_of(groups: Groups, which: np.ndarray) -> tuple[Rows, np.ndarray]:
+def _rows_of(replicates: Replicates, which: np.ndarray) -> tuple[Rows, np.ndarray]:
     """The angles of some inputs, and the inputs (-1 for others) that are gone without their only angle.
 
     Of an angle of weight w, which stands for w rows, one row is left out; of w < 1 the whole.
     """
-    picked = groups.take(which)
+    picked = replicates.take(which)
     sizes = np.diff(np.append(picked.starts, picked.angles.size))
     gone = (sizes == 1) & (picked.total <= 1.0)
     position = np.repeat(np.arange(which.size), sizes)

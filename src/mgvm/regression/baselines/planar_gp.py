@@ -49,8 +49,14 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.circle.projected_normal import ProjectedNormal, radial
 from mgvm.circle.wrapped_normal import WrappedNormal
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.regression.base import CircularRegressor, Merged, merged, queries, validated
-from mgvm.regression.noise import Groups
+from mgvm.regression.base import (
+    CircularRegressor,
+    MergedTraining,
+    merge_replicates,
+    validate_queries,
+    validate_training,
+)
+from mgvm.regression.noise import Replicates
 from mgvm.regression.prediction import cells
 from mgvm.regression.search import Reporter
 
@@ -66,13 +72,13 @@ class Seen(NamedTuple):
     scatter: FloatArray
 
     @classmethod
-    def of(cls, inputs: FloatArray, groups: Groups, values: FloatArray) -> Seen:
-        """From values (n, P) of the rows of the groups."""
-        counts = groups.total
-        means = np.add.reduceat(groups.weights[:, None] * values, groups.starts) / counts[:, None]
-        sizes = np.diff(np.append(groups.starts, groups.angles.size))
+    def of(cls, inputs: FloatArray, replicates: Replicates, values: FloatArray) -> Seen:
+        """From values (n, P) of the rows of the replicates."""
+        counts = replicates.total
+        means = np.add.reduceat(replicates.weights[:, None] * values, replicates.starts) / counts[:, None]
+        sizes = np.diff(np.append(replicates.starts, replicates.angles.size))
         away = values - np.repeat(means, sizes, axis=0)
-        return cls(inputs, means, counts, np.sum(groups.weights[:, None] * away**2, axis=0))
+        return cls(inputs, means, counts, np.sum(replicates.weights[:, None] * away**2, axis=0))
 
     def output(self, column: int) -> Seen:
         """One output alone."""
@@ -269,23 +275,25 @@ class _Slopes(NamedTuple):
     noise: FloatArray
 
 
-def at_other_rows(parts: list[Solved], groups: Groups, density: CircleDensity, coordinates: Coordinates) -> FloatArray:
+def at_other_rows(
+    parts: list[Solved], replicates: Replicates, density: CircleDensity, coordinates: Coordinates
+) -> FloatArray:
     """log p(ψ | all other rows) of every row."""
-    return _last(_rows(parts, groups, coordinates), groups.angles, density)[0]
+    return _last(_rows(parts, replicates, coordinates), replicates.angles, density)[0]
 
 
 def criterion(
-    parts: list[Solved], groups: Groups, density: CircleDensity, coordinates: Coordinates
+    parts: list[Solved], replicates: Replicates, density: CircleDensity, coordinates: Coordinates
 ) -> tuple[float, FloatArray]:
     """The criterion and its gradient in θ; one part for all outputs, or one for each."""
-    rows = _rows(parts, groups, coordinates)
-    first, first_slopes = _first(rows, groups.angles, density)
-    last, last_slopes = _last(rows, groups.angles, density)
-    share = 1.0 / np.maximum(np.repeat(groups.total, _sizes(groups)), 1.0)
-    value = float(groups.weights @ (share * first + (1.0 - share) * last))
-    ahead, behind = (groups.weights * share)[:, None], (groups.weights * (1.0 - share))[:, None]
+    rows = _rows(parts, replicates, coordinates)
+    first, first_slopes = _first(rows, replicates.angles, density)
+    last, last_slopes = _last(rows, replicates.angles, density)
+    share = 1.0 / np.maximum(np.repeat(replicates.total, _sizes(replicates)), 1.0)
+    value = float(replicates.weights @ (share * first + (1.0 - share) * last))
+    ahead, behind = (replicates.weights * share)[:, None], (replicates.weights * (1.0 - share))[:, None]
     slopes = _Slopes(*(ahead * a + behind * b for a, b in zip(first_slopes, last_slopes, strict=True)))
-    by_mean, by_variance = (np.add.reduceat(part, groups.starts) for part in (slopes.mean, slopes.variance))
+    by_mean, by_variance = (np.add.reduceat(part, replicates.starts) for part in (slopes.mean, slopes.variance))
     gradient, used = [], 0
     for part in parts:
         columns = slice(used, used + part.seen.means.shape[1])
@@ -312,12 +320,12 @@ def _last(rows: _Rows, angles: FloatArray, density: CircleDensity) -> tuple[Floa
     return logs, _Slopes(a * (1.0 - gain), by_variance, by_noise)
 
 
-def _sizes(groups: Groups) -> np.ndarray:
-    return np.diff(np.append(groups.starts, groups.angles.size))
+def _sizes(replicates: Replicates) -> np.ndarray:
+    return np.diff(np.append(replicates.starts, replicates.angles.size))
 
 
-def _rows(parts: list[Solved], groups: Groups, coordinates: Coordinates) -> _Rows:
-    sizes = _sizes(groups)
+def _rows(parts: list[Solved], replicates: Replicates, coordinates: Coordinates) -> _Rows:
+    sizes = _sizes(replicates)
     found = [left_out(part) for part in parts]
     mean = np.concatenate([mean for mean, _ in found], axis=1)
     variance = np.concatenate([np.repeat(v[:, None], m.shape[1], axis=1) for m, v in found], axis=1)
@@ -325,11 +333,11 @@ def _rows(parts: list[Solved], groups: Groups, coordinates: Coordinates) -> _Row
     mean, variance = np.repeat(mean, sizes, axis=0), np.repeat(variance, sizes, axis=0)
     noise = np.broadcast_to(noise, mean.shape)
     # A row of weight 2 stands for two rows, of which one is left out.
-    total = np.repeat(groups.total, sizes)[:, None]
-    taken = np.minimum(groups.weights, 1.0)[:, None]
+    total = np.repeat(replicates.total, sizes)[:, None]
+    taken = np.minimum(replicates.weights, 1.0)[:, None]
     rest = np.maximum(total - taken, 0.0)
     means = np.repeat(np.concatenate([part.seen.means for part in parts], axis=1), sizes, axis=0)
-    rest_mean = (total * means - taken * coordinates(groups.angles)) / np.where(rest > 0.0, rest, 1.0)
+    rest_mean = (total * means - taken * coordinates(replicates.angles)) / np.where(rest > 0.0, rest, 1.0)
     return _Rows(mean, variance, noise, rest, np.where(rest > 0.0, rest_mean, mean))
 
 
@@ -343,14 +351,16 @@ class Problem(NamedTuple):
     """Observations as numbers, and the distribution that makes predictions of them angles again."""
 
     seen: Seen
-    groups: Groups
+    replicates: Replicates
     density: CircleDensity
     coordinates: Coordinates
 
     @classmethod
-    def of(cls, inputs: FloatArray, groups: Groups, density: CircleDensity, coordinates: Coordinates) -> Problem:
+    def of(
+        cls, inputs: FloatArray, replicates: Replicates, density: CircleDensity, coordinates: Coordinates
+    ) -> Problem:
         """From angles grouped by input."""
-        return cls(Seen.of(inputs, groups, coordinates(groups.angles)), groups, density, coordinates)
+        return cls(Seen.of(inputs, replicates, coordinates(replicates.angles)), replicates, density, coordinates)
 
     def few(self, most: int, rng: np.random.Generator) -> Problem:
         """At most so many inputs, drawn at random."""
@@ -358,7 +368,7 @@ class Problem(NamedTuple):
         if size <= most:
             return self
         which = np.sort(rng.choice(size, most, replace=False))
-        return Problem.of(self.seen.inputs[which], self.groups.take(which), self.density, self.coordinates)
+        return Problem.of(self.seen.inputs[which], self.replicates.take(which), self.density, self.coordinates)
 
 
 @dataclass
@@ -392,7 +402,7 @@ class Search:
         """The criterion and its gradient, without the prior."""
         parts = solve_all(self.fields_at(vector), self.problem.seen)
         if self.criterion == "loo":
-            return criterion(parts, self.problem.groups, self.problem.density, self.problem.coordinates)
+            return criterion(parts, self.problem.replicates, self.problem.density, self.problem.coordinates)
         found = [evidence(part) for part in parts]
         return sum(value for value, _ in found), np.concatenate([gradient for _, gradient in found])
 
@@ -505,7 +515,7 @@ class _FieldRegressor(CircularRegressor):
     verbose: int
 
     @abc.abstractmethod
-    def _prepare(self, found: Merged) -> tuple[Problem, float, float]:
+    def _prepare(self, found: MergedTraining) -> tuple[Problem, float, float]:
         """The problem in coordinates, their variance about their mean, and that of their unknown mean."""
 
     def _outputs(self) -> int:
@@ -514,12 +524,12 @@ class _FieldRegressor(CircularRegressor):
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyper-parameters from X (N, p) and angles y (N,); weights are counts of rows."""
-        data = validated(self, X, y, sample_weight)
+        data = validate_training(self, X, y, sample_weight)
         if self.selection is not None:
             check.choice(self.selection, "selection", ["evidence", "loo"])
         count = check.integer(self.n_starts, "n_starts", minimum=1)
         most = check.integer(self.tuning_rows, "tuning_rows", minimum=2)
-        found = merged(data)
+        found = merge_replicates(data)
         problem, variance, offset = self._prepare(found)
         rng = check.generator(self.random_state, "random_state")
         small = problem.few(most, rng)
@@ -537,7 +547,7 @@ class _FieldRegressor(CircularRegressor):
                 break
         assert best is not None
         self._keep(best[1], problem)
-        values = at_other_rows(self._parts, problem.groups, problem.density, problem.coordinates)
+        values = at_other_rows(self._parts, problem.replicates, problem.density, problem.coordinates)
         self.loo_log_density_ = found.of_rows(
             values, lambda rows: self._distribution(data.X[rows]).logpdf(data.y[rows])
         )
@@ -561,7 +571,7 @@ class _FieldRegressor(CircularRegressor):
 
     def predict_dist(self, X: Any) -> CircularDistribution:
         """The distribution of the angle at every row of X, as one batch."""
-        return self._distribution(queries(self, X))
+        return self._distribution(validate_queries(self, X))
 
 
 class ProjectedGPRegressor(_FieldRegressor):
@@ -644,14 +654,14 @@ class ProjectedGPRegressor(_FieldRegressor):
     def _outputs(self) -> int:
         return 1 if check.choice(self.pair, "pair", ["shared", "separate"]) == "shared" else 2
 
-    def _prepare(self, found: Merged) -> tuple[Problem, float, float]:
+    def _prepare(self, found: MergedTraining) -> tuple[Problem, float, float]:
         multiple = check.integer(self.angle_multiple, "angle_multiple", minimum=1)
-        angles = multiple * found.groups.angles
-        z, weights = np.exp(1j * angles), found.groups.weights
+        angles = multiple * found.replicates.angles
+        z, weights = np.exp(1j * angles), found.replicates.weights
         first, second = np.average(z, weights=weights), np.average(z**2, weights=weights)
         # E (z - m)² points twice along the principal axis; one field for both coordinates does not see axes.
         self._turn = 0.0 if self._outputs() == 1 else 0.5 * float(np.angle(second - first**2))
-        turned = found.groups._replace(angles=np.asarray(wrap(angles - self._turn)))
+        turned = found.replicates._replace(angles=np.asarray(wrap(angles - self._turn)))
         variance = max(0.5 * (1.0 - abs(first) ** 2), 0.5 / (1.0 + weights.sum()) ** 2)
         problem = Problem.of(found.inputs, turned, projected, plane)
         return problem, variance, 0.5
@@ -727,13 +737,13 @@ class WrappedGPRegressor(_FieldRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _prepare(self, found: Merged) -> tuple[Problem, float, float]:
-        groups = found.groups
-        self.center_ = float(np.angle(groups.weights @ np.exp(1j * groups.angles)))
-        turned = groups._replace(angles=np.asarray(wrap(groups.angles - self.center_)))
+    def _prepare(self, found: MergedTraining) -> tuple[Problem, float, float]:
+        replicates = found.replicates
+        self.center_ = float(np.angle(replicates.weights @ np.exp(1j * replicates.angles)))
+        turned = replicates._replace(angles=np.asarray(wrap(replicates.angles - self.center_)))
         # One angle, or few that are equal, do not show that there is no variance.
-        variance = float(np.average(turned.angles**2, weights=groups.weights))
-        variance = max(variance, _UNKNOWN / (1.0 + float(groups.weights.sum())) ** 2)
+        variance = float(np.average(turned.angles**2, weights=replicates.weights))
+        variance = max(variance, _UNKNOWN / (1.0 + float(replicates.weights.sum())) ** 2)
         problem = Problem.of(found.inputs, turned, wrapped, line)
         return problem, variance, variance
 

@@ -23,11 +23,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.special import i0e, i1e, ive
 
+from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics import chain
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.bounded_bfgs import minimise
-from mgvm.regression.noise import Groups, Noise
+from mgvm.regression.noise import Noise, Replicates
 from mgvm.regression.prior import Prior
 
 
@@ -90,7 +91,7 @@ class ChainModel:
     """Inputs (N,), strictly rising, and what was observed there."""
 
     times: FloatArray
-    groups: Groups
+    replicates: Replicates
     noise: Noise
 
     def gaps(self, length: float) -> tuple[FloatArray, np.ndarray]:
@@ -103,7 +104,7 @@ class ChainModel:
 
     def count(self, strengths: FloatArray, rho: FloatArray) -> int:
         """Nodes that resolve every conditional distribution; an error with the cure where they are too many."""
-        total = self.noise.concentration(rho) * self.groups.total
+        total = self.noise.concentration(rho) * self.replicates.total
         total[:-1] += strengths
         total[1:] += strengths
         wanted = 4 * math.ceil((25.0 + 7.5 * math.sqrt(float(total.max()))) / 4)
@@ -119,7 +120,7 @@ class ChainModel:
         """Messages, evidence and marginals."""
         strengths, _ = couplings(self.gaps(length)[0], variance, length)
         n = self.count(strengths, rho)
-        site = self.noise.likelihood(rho, self.groups, _nodes(n))[0]
+        site = self.noise.likelihood(rho, self.replicates, periodic_grid(n))[0]
         size = self.times.size
         parent, order = np.arange(-1, size - 1), np.arange(size)
         edges = np.zeros((size, 4))
@@ -146,7 +147,7 @@ class ChainModel:
         values, slopes = couplings(gaps, variance, length)
         slopes[widened] = 0.0
         surplus = self.pairs(state) - i1e(values) / i0e(values)
-        features = self.noise.likelihood(rho, self.groups, _nodes(state.full.shape[1]))[1]
+        features = self.noise.likelihood(rho, self.replicates, periodic_grid(state.full.shape[1]))[1]
         weights = _probabilities(state.full)
         noise = np.einsum("nj,njp->p", weights, features)
         return np.concatenate([[-float(surplus @ values), float(surplus @ slopes)], noise])
@@ -154,7 +155,7 @@ class ChainModel:
 
 def leave_one_out(state: ChainState) -> FloatArray:
     """log p(y_n | all others) (N,): the marginal's mass over that of the marginal without its own likelihood."""
-    return _log_sum(state.full) - _log_sum(state.full - state.site)
+    return log_sum_exp(state.full) - log_sum_exp(state.full - state.site)
 
 
 def predict(model: ChainModel, state: ChainState, variance: float, length: float, queries: FloatArray) -> GridDensity:
@@ -201,18 +202,9 @@ def _from_waves(waves: ComplexArray, count: int) -> FloatArray:
     return np.asarray(np.log(np.maximum(values, 1e-16 * values.max(axis=1, keepdims=True))))
 
 
-def _nodes(count: int) -> FloatArray:
-    return np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count))
-
-
 def _probabilities(logs: FloatArray) -> FloatArray:
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def _log_sum(logs: FloatArray) -> FloatArray:
-    top = logs.max(axis=1)
-    return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))
 
 
 class ChainTuned(NamedTuple):
@@ -238,7 +230,7 @@ class ChainTuning:
     """The problem: distinct inputs (N, 1), observations grouped by input, and what is to be learnt."""
 
     inputs: Any
-    groups: Groups
+    replicates: Replicates
     prior: Prior
     noise: Noise
     criterion: str = "loo"
@@ -257,7 +249,9 @@ class ChainTuning:
             raise ValueError("inputs of an exact chain must be distinct; group the observations of equal inputs")
         self._order = order
         sorted_already = bool((order == np.arange(times.size)).all())
-        self._model = ChainModel(times[order], self.groups if sorted_already else self.groups.take(order), self.noise)
+        self._model = ChainModel(
+            times[order], self.replicates if sorted_already else self.replicates.take(order), self.noise
+        )
 
     @property
     def start(self) -> FloatArray:
@@ -302,7 +296,7 @@ class ChainTuning:
     def search(self, starts: list[FloatArray], max_iterations: int = 60) -> ChainTuned:
         """The best of several searches; an interruption keeps the best so far."""
         bounds = np.concatenate([self.prior.bounds, np.tile([-12.0, 12.0], (self.noise.start.size, 1))])
-        curvature = 0.1 * float(self.groups.total.sum()) + _PRIOR_SPREAD**-2
+        curvature = 0.1 * float(self.replicates.total.sum()) + _PRIOR_SPREAD**-2
         for start in starts:
             minimise(self._negative, start, bounds, curvature=curvature, max_steps=max_iterations)
         assert self.best is not None

@@ -44,7 +44,7 @@ from mgvm._numerics.propagation import moment_response
 from mgvm._validation import FloatArray
 from mgvm.regression.bounded_bfgs import minimise
 from mgvm.regression.engines.tilted import Observations, Tilted, covariance_of, from_moments, moments_of, natural_of
-from mgvm.regression.noise import Groups, Noise
+from mgvm.regression.noise import Noise, Replicates
 from mgvm.regression.prior import Prior
 
 
@@ -460,7 +460,7 @@ class Tuning:
     """The problem: inputs, observations grouped by input, and what is to be learnt."""
 
     inputs: Any
-    groups: Groups
+    replicates: Replicates
     prior: Prior
     noise: Noise
     spread: float
@@ -491,7 +491,7 @@ class Tuning:
         """The posterior at given hyper-parameters, and the gradient of the objective."""
         prior, rho = self.prior.at(vector[: self.prior.theta.size]), vector[self.prior.theta.size :]
         matrix, pull_back = prior.with_gradient(self.inputs)
-        problem = DensePropagation(inverse(matrix), Observations(self.groups, self.noise, rho, self.spread))
+        problem = DensePropagation(inverse(matrix), Observations(self.replicates, self.noise, rho, self.spread))
         state, converged = problem.run(self._near(vector), tolerance, self._most(tolerance))
         if converged:
             self._solved.append((vector, state.sites))
@@ -516,7 +516,7 @@ class Tuning:
     def search(self, starts: list[FloatArray], max_iterations: int = 60) -> Tuned:
         """The best of several searches; an interruption keeps the best so far."""
         # An observation tells about 0.1 nats of each logarithm, its prior the rest.
-        curvature = 0.1 * float(self.groups.total.sum()) + _PRIOR_SPREAD**-2
+        curvature = 0.1 * float(self.replicates.total.sum()) + _PRIOR_SPREAD**-2
         for start in starts:
             before, self._last, self._settling = self.best, None, False
 

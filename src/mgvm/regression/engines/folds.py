@@ -49,12 +49,12 @@ class FoldTuning(Tuning):
     def _fold(self, prior: Prior, rho: FloatArray, fold: int) -> float:
         """log density of one fold given the others, each input by itself."""
         inside, outside = np.flatnonzero(self.folds == fold), np.flatnonzero(self.folds != fold)
-        known = Observations(self.groups.take(outside), self.noise, rho, self.spread)
+        known = Observations(self.replicates.take(outside), self.noise, rho, self.spread)
         problem = DensePropagation(inverse(prior.covariance(self.inputs[outside])), known)
         state, _ = problem.run(self._fold_sites.get(fold), _TOLERANCE)
         self._fold_sites[fold] = state.sites
         mean, covariance = Posterior.of(state).at(prior.cross(self.inputs[inside], self.inputs[outside]))
         cavity = natural_of(mean, covariance)
         assert cavity is not None
-        asked = Observations(self.groups.take(inside), self.noise, rho, self.spread)
+        asked = Observations(self.replicates.take(inside), self.noise, rho, self.spread)
         return float((asked.tilted(cavity).log_normalizer - asked.cavities(cavity).log_normalizer).sum())

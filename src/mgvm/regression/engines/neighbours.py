@@ -38,6 +38,7 @@ import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 from scipy.spatial import cKDTree
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics.propagation import (
     Places,
     Tables,
@@ -52,7 +53,7 @@ from mgvm._validation import FloatArray
 from mgvm.regression.bounded_bfgs import minimise
 from mgvm.regression.engines.dense import each
 from mgvm.regression.engines.tilted import Observations, Tilted, covariance_of, from_moments
-from mgvm.regression.noise import Groups, Noise
+from mgvm.regression.noise import Noise, Replicates
 from mgvm.regression.prior import NUGGET, Prior
 
 _BLOCK = 64  # targets to a call of the kernel, at most
@@ -494,11 +495,11 @@ class NeighbourPropagation:
         """Log-likelihoods on a grid that is fine enough for sweeps."""
         if self._made is None:
             observations = self.observations
-            widest = observations.noise.concentration(observations.rho) * float(observations.groups.total.max())
+            widest = observations.noise.concentration(observations.rho) * float(observations.replicates.total.max())
             # Cavities of neighbours that agree add some tens to the curvature; later steps choose their own grid.
             count = int(np.clip(16 * np.ceil((20.0 + 7.5 * np.sqrt(widest + 20.0)) / 16.0), 64, 1024))
-            nodes = np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count), dtype=np.float64)
-            values = observations.noise.likelihood(observations.rho, observations.groups, nodes)[0]
+            nodes = periodic_grid(count)
+            values = observations.noise.likelihood(observations.rho, observations.replicates, nodes)[0]
             self._made = values, np.stack([np.cos(nodes), np.sin(nodes)]), observations.pull
         return self._made
 
@@ -564,7 +565,7 @@ class NeighbourPropagation:
         part = Weights(*(values[rows] for values in self.weights))
         found = kriged(sites, (self.neighbours[rows], self.used[rows]), part)
         seen = self.observations
-        seen = Observations(seen.groups.take(rows), seen.noise, seen.rho, seen.spread)
+        seen = Observations(seen.replicates.take(rows), seen.noise, seen.rho, seen.spread)
         return state.patched(sites, rows, self._heard(evaluated(seen, sites[rows], found), rows))
 
     def _moved(self, sites: FloatArray, change: FloatArray) -> NeighbourState:
@@ -723,7 +724,7 @@ class NeighbourTuning:
     """
 
     inputs: Any
-    groups: Groups
+    replicates: Replicates
     prior: Prior
     noise: Noise
     spread: float
@@ -774,7 +775,7 @@ class NeighbourTuning:
         """The sites and leave-one-out densities at given hyper-parameters."""
         prior, rho = self._split(vector)
         hood = self._neighbours(prior)
-        observations = Observations(self.groups, self.noise, rho, self.spread)
+        observations = Observations(self.replicates, self.noise, rho, self.spread)
         order = np.concatenate([block.targets for block in hood.blocks]).astype(np.int64)
         used, count = np.ones(hood.neighbours.shape), hood.neighbours.shape[1]
         # Sites to begin with are found with few neighbours.
@@ -843,7 +844,7 @@ class NeighbourTuning:
 
     def _descend(self, start: FloatArray, max_iterations: int) -> None:
         """A search with fixed neighbours, begun again where length scales have moved apart."""
-        curvature = 0.1 * float(self.groups.total.sum()) + _PRIOR_SPREAD**-2
+        curvature = 0.1 * float(self.replicates.total.sum()) + _PRIOR_SPREAD**-2
         for _ in range(3):
             self._sites = self._hood = None
             start, _ = minimise(
@@ -858,7 +859,7 @@ class NeighbourTuning:
         centres = np.random.default_rng(self.seed).choice(len(places), _PATCHES, replace=False)
         which = np.unique(cKDTree(places).query(places[centres], _PATCH)[1])
         part = NeighbourTuning(
-            self.inputs[which], self.groups.take(which), self.prior, self.noise, self.spread, self._count
+            self.inputs[which], self.replicates.take(which), self.prior, self.noise, self.spread, self._count
         )
         scale = len(self.inputs) / which.size
         part.report = lambda value: self.report(value * scale)

@@ -11,11 +11,12 @@ from typing import Any
 
 import numpy as np
 
+from mgvm._grids import periodic_grid
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference import expectation_propagation, gibbs, mean_field
 from mgvm.regression.engines.dense import inverse
-from mgvm.regression.noise import Groups, GvMNoise
+from mgvm.regression.noise import GvMNoise, Replicates
 from mgvm.regression.prediction import cells, directions
 from mgvm.regression.prior import Prior
 from mgvm.torus.mgvm import MGvM
@@ -23,9 +24,9 @@ from mgvm.torus.mgvm import MGvM
 DRAWS = 2000
 
 
-def sites_of(noise: GvMNoise, rho: FloatArray, groups: Groups) -> ComplexArray:
+def sites_of(noise: GvMNoise, rho: FloatArray, replicates: Replicates) -> ComplexArray:
     """Natural parameters (N, T) of the likelihoods as functions of the latent angles."""
-    return groups.harmonics(noise.order) * noise.eta(rho).conj()
+    return replicates.harmonics(noise.order) * noise.eta(rho).conj()
 
 
 def posterior_distribution(covariance: FloatArray, sites: ComplexArray) -> MGvM:
@@ -98,7 +99,7 @@ def _mean_of_directions(weights: FloatArray, rest: FloatArray, draws: FloatArray
         dist = directions(mean, np.broadcast_to(covariance, (len(mean), 2, 2)), 0.0)
         dists.append(np.maximum(np.exp(dist.log_values).mean(axis=0), 1e-300))
     count = max(len(values) for values in dists)
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    nodes = periodic_grid(count)
     return GridDensity(
         np.stack([np.log(v) if len(v) == count else GridDensity(np.log(v)).logpdf(nodes) for v in dists])
     )
@@ -110,5 +111,5 @@ def _on_grid(dist: Any) -> GridDensity:
         return dist
     widest = 1.0 / float(np.min(np.maximum(dist.circular_variance(), 1e-9)))
     count = cells(min(widest, 1e6))
-    nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+    nodes = periodic_grid(count)
     return GridDensity(dist[..., None].logpdf(nodes))

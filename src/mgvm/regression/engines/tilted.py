@@ -14,9 +14,10 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics.soft_circle import tilted_moments
 from mgvm._validation import FloatArray
-from mgvm.regression.noise import Groups, Noise
+from mgvm.regression.noise import Noise, Replicates
 
 
 def natural_of(mean: FloatArray, covariance: FloatArray) -> FloatArray | None:
@@ -78,9 +79,9 @@ class Tilted(NamedTuple):
 
 @dataclass(frozen=True)
 class Observations:
-    """Groups of observed angles under a noise distribution, on the soft circle of width τ (0 the circle, inf the plane)."""
+    """Replicates of observed angles under a noise distribution, on the soft circle of width τ (0 the circle, inf the plane)."""
 
-    groups: Groups
+    replicates: Replicates
     noise: Noise
     rho: FloatArray
     spread: float
@@ -93,11 +94,11 @@ class Observations:
     @property
     def size(self) -> int:
         """The number of inputs N."""
-        return int(self.groups.starts.size)
+        return int(self.replicates.starts.size)
 
     def tilted(self, cavity: FloatArray) -> Tilted:
         """Moments of cavity times radial factor times likelihood."""
-        width = self.noise.concentration(self.rho) * self.groups.total
+        width = self.noise.concentration(self.rho) * self.replicates.total
         return self._blocks(cavity, _counts(cavity, width, self.pull), with_likelihood=True)
 
     def cavities(self, cavity: FloatArray) -> Tilted:
@@ -109,7 +110,7 @@ class Observations:
         extra = self.rho.size if with_likelihood else 0
         out = Tilted(*(np.empty(shape) for shape in _shapes(self.size, extra)))
         for count in np.unique(counts):
-            nodes = -np.pi + 2.0 * np.pi / count * np.arange(count)
+            nodes = periodic_grid(count)
             points = np.stack([np.cos(nodes), np.sin(nodes)])
             every = np.flatnonzero(counts == count)
             for which in np.array_split(every, 1 + every.size * int(count) * (1 + extra) // _MEMORY):
@@ -130,10 +131,10 @@ class Observations:
     def _likelihood(self, nodes: FloatArray, which: np.ndarray) -> tuple[FloatArray, FloatArray]:
         """Of some inputs; cavities change while the likelihood stays, so that it is kept where it is small."""
         if self.size * nodes.size * (1 + self.rho.size) > _KEPT:
-            groups = self.groups if which.size == self.size else self.groups.take(which)
-            return self.noise.likelihood(self.rho, groups, nodes)
+            replicates = self.replicates if which.size == self.size else self.replicates.take(which)
+            return self.noise.likelihood(self.rho, replicates, nodes)
         if nodes.size not in self._known:
-            self._known[nodes.size] = self.noise.likelihood(self.rho, self.groups, nodes)
+            self._known[nodes.size] = self.noise.likelihood(self.rho, self.replicates, nodes)
         values, features = self._known[nodes.size]
         return (values, features) if which.size == self.size else (values[which], features[which])
 

@@ -1,13 +1,13 @@
-"""Penalised score matching: against slow proximal steps, optimality over all edges, exact zeros, choice of penalty."""
+"""The group lasso: against slow proximal steps, optimality over all edges, exact zeros, choice of penalty."""
 
 from __future__ import annotations
 
 import numpy as np
 import pytest
 from naive import edges as naive
-from naive.edges import chain_distribution
+from torus_distributions import chain_distribution
 
-from mgvm.learning import penalty_path, score_matching
+from mgvm.learning import regularization_path, score_matching
 from mgvm.natural.parameters import pack
 
 
@@ -78,7 +78,7 @@ def test_a_tiny_penalty_is_no_penalty_and_a_large_one_leaves_no_edge():
 
 def test_path_recovers_a_chain_and_its_fits_are_those_of_single_penalties():
     x = chain_distribution(20, strength=1.0).sample(1000, rng=5)
-    path = penalty_path(x)
+    path = regularization_path(x)
     assert path.edges().tolist() == [[i, i + 1] for i in range(19)]
     assert path.n_edges[0] == 0
     assert (np.diff(path.penalties) < 0).all()
@@ -92,12 +92,12 @@ def test_path_recovers_a_chain_and_its_fits_are_those_of_single_penalties():
 
 def test_independent_angles_keep_no_edge():
     x = np.random.default_rng(0).vonmises(0.3, 1.0, (400, 15))
-    assert len(penalty_path(x).edges()) == 0
+    assert len(regularization_path(x).edges()) == 0
 
 
 def test_held_out_choice_keeps_the_true_edges():
     x = chain_distribution(10, strength=1.0).sample(500, rng=6)
-    path = penalty_path(x, criterion="held-out")
+    path = regularization_path(x, criterion="held-out")
     assert {(i, i + 1) for i in range(9)} <= set(map(tuple, path.edges().tolist()))
     assert len(path.edges()) <= 20
 
@@ -107,7 +107,7 @@ def test_strong_edges_far_above_weak_ones_do_not_end_the_path():
     P = dist.P.copy()
     P[0, 11] = P[11, 0] = 6.0
     x = type(dist)(dist.a, dist.b, P, dist.Q).sample(2000, rng=0)
-    assert {(i, i + 1) for i in range(11)} | {(0, 11)} <= set(map(tuple, penalty_path(x).edges().tolist()))
+    assert {(i, i + 1) for i in range(11)} | {(0, 11)} <= set(map(tuple, regularization_path(x).edges().tolist()))
 
 
 def test_more_angles_than_rows():

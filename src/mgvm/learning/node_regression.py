@@ -10,23 +10,20 @@ numbers Re P_ij, Im P_ij, Re Q_ij, Im Q_ij, which the regressions of i and of j 
 
 from __future__ import annotations
 
+import math
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.learning.rows import Rows, circular_spread
+from mgvm.learning.rows import WeightedRows, circular_variance, constant_columns, dependent_pairs
 from mgvm.learning.submodel import BoolArray, Submodel
-
-_CONSTANT = 1e-9
-_SAME = 1e-9
-_HALF = 0.5**0.5
 
 Indices = NDArray[np.intp]
 
 
-class Design(NamedTuple):
+class NodeDesign(NamedTuple):
     """Points e^{iφ} (D, N), weights of mean 1, and which real numbers are free.
 
     `free` (D, D, 4) says it of every edge. In the sine model the points are turned by the mean directions, the numbers
@@ -56,18 +53,16 @@ class Design(NamedTuple):
         return 1 if self.sine else 2 * self.order
 
 
-def design(rows: Rows, submodel: Submodel) -> Design:
-    """The design of rows of angles, after a look at columns that no regression can use."""
-    _refuse_few(rows, submodel)
-    refuse_constant(rows)
+def node_design(rows: WeightedRows, submodel: Submodel) -> NodeDesign:
+    """The design of rows of angles; refuses those that no regression can use."""
+    _refuse_unusable(rows, submodel)
     turn = 0.0 if submodel.directions is None else submodel.directions
     z = np.exp(1j * np.ascontiguousarray((rows.x - turn).T))
-    refuse_copies(z, rows.weights)
     sine = submodel.directions is not None
     free = np.stack([submodel.differences] * 2 + [submodel.sums] * 2, axis=-1)
     if sine:
         free = free & (np.arange(4) == 0)
-    return Design(z, np.stack([z.real, z.imag]), rows.weights, submodel.order, free, sine)
+    return NodeDesign(z, np.stack([z.real, z.imag]), rows.weights, submodel.order, free, sine)
 
 
 def least_rows(submodel: Submodel) -> int:
@@ -75,43 +70,32 @@ def least_rows(submodel: Submodel) -> int:
     return 2 * submodel.order + 5
 
 
-def _refuse_few(rows: Rows, submodel: Submodel) -> None:
+def _refuse_unusable(rows: WeightedRows, submodel: Submodel, variance: float = 1e-9) -> None:
+    """Raise ValueError for too few rows, for columns that are constant and for columns that determine each other."""
     needed = least_rows(submodel)
     if rows.n_rows < needed:
         raise ValueError(
             f"data hold {rows.n_rows} rows; an angle with one edge has {needed - 1} numbers, so at least {needed} rows "
             "are needed"
         )
-
-
-def refuse_constant(rows: Rows) -> None:
-    """Constant columns have no slope to match."""
-    spread = circular_spread(rows.x, rows.weights)
-    narrow = np.flatnonzero(spread < _CONSTANT)
-    if narrow.size:
-        column = int(narrow[0])
+    constant = constant_columns(*rows, variance)
+    if constant:
+        column = constant[0]
+        spread = circular_variance(rows.x[:, column, None], rows.weights)[0]
         raise ValueError(
-            f"column {column} of data is constant (circular variance {spread[column]:.1g} over {rows.n_rows:,} rows), "
-            "so it depends on nothing; leave the column out"
+            f"column {column} of data is constant (circular variance {spread:.1g} over {rows.n_rows:,} rows), so it "
+            "depends on nothing; leave the column out"
+        )
+    dependent = dependent_pairs(*rows, variance)
+    if dependent:
+        i, j, kind = dependent[0]
+        raise ValueError(
+            f"columns {i} and {j} of data are perfectly dependent: their {kind} is constant, so their coupling is "
+            "infinite; leave one of them out"
         )
 
 
-def refuse_copies(z: ComplexArray, weights: FloatArray) -> None:
-    """Two columns whose difference or sum is constant have an infinite coupling."""
-    size = z.shape[0]
-    heavy = weights * z / weights.size
-    for kind, other in (("difference", z.conj()), ("sum", z)):
-        lost = 1.0 - np.abs(heavy @ other.T)
-        np.fill_diagonal(lost, 1.0)
-        if (lost < _SAME).any():
-            i, j = divmod(int(np.argmin(lost)), size)
-            raise ValueError(
-                f"columns {min(i, j)} and {max(i, j)} of data are perfectly dependent: their {kind} is constant, so "
-                "their coupling is infinite; leave one of them out"
-            )
-
-
-def own_features(design: Design, node: int, take: slice = slice(None)) -> tuple[FloatArray, FloatArray]:
+def own_features(design: NodeDesign, node: int, take: slice = slice(None)) -> tuple[FloatArray, FloatArray]:
     """u and v of the harmonics of one angle, both (n_own, n)."""
     z = design.z[node, take]
     if design.sine:
@@ -126,7 +110,7 @@ def own_features(design: Design, node: int, take: slice = slice(None)) -> tuple[
 
 
 def edge_numbers(
-    design: Design, node: int, others: Indices, factor: ComplexArray, take: slice = slice(None)
+    design: NodeDesign, node: int, others: Indices, factor: ComplexArray, take: slice = slice(None)
 ) -> FloatArray:
     """Re and -Im of f z_j and of f conj(z_j) for every edge of a node, (others, 4, n); zero where not free.
 
@@ -148,7 +132,7 @@ def edge_numbers(
     return _seen_from(design, node, others, out)
 
 
-def edge_numbers_sum(design: Design, node: int, others: Indices, factor: ComplexArray) -> FloatArray:
+def edge_numbers_sum(design: NodeDesign, node: int, others: Indices, factor: ComplexArray) -> FloatArray:
     """`edge_numbers` summed over all rows, (others, 4)."""
     sums = design.flat @ np.stack([factor.real, factor.imag], axis=1)
     (cr, ci), (sr, si) = sums[0, others].T, sums[1, others].T
@@ -156,14 +140,14 @@ def edge_numbers_sum(design: Design, node: int, others: Indices, factor: Complex
     return _seen_from(design, node, others, out[:, :, None])[:, :, 0]
 
 
-def _seen_from(design: Design, node: int, others: Indices, out: FloatArray) -> FloatArray:
+def _seen_from(design: NodeDesign, node: int, others: Indices, out: FloatArray) -> FloatArray:
     """Re f z, Im f z, Re f conj(z), -Im f conj(z) in place as the numbers of edges: P_ji is the conjugate of P_ij."""
     out[:, 1] *= np.where(others < node, 1.0, -1.0)[:, None]
     if design.sine:
         p = out[:, 0].copy()
         out[:, 0] -= out[:, 2]
         out[:, 2] += p
-        out[:, 0::2] *= _HALF
+        out[:, 0::2] *= math.sqrt(0.5)
     free = design.free[node, others]
     if not free.all():
         out *= free[:, :, None]
@@ -171,7 +155,7 @@ def _seen_from(design: Design, node: int, others: Indices, out: FloatArray) -> F
 
 
 def node_features(
-    design: Design, node: int, neighbours: Indices, take: slice = slice(None)
+    design: NodeDesign, node: int, neighbours: Indices, take: slice = slice(None)
 ) -> tuple[FloatArray, FloatArray]:
     """u and v of a regression, (parameters, n): own harmonics, then four numbers for every neighbour."""
     own_u, own_v = own_features(design, node, take)
@@ -181,9 +165,9 @@ def node_features(
     return np.concatenate([own_u, u.reshape(-1, n)]), np.concatenate([own_v, v.reshape(-1, n)])
 
 
-def couplings(design: Design, numbers: FloatArray) -> tuple[ComplexArray, ComplexArray]:
+def couplings(design: NodeDesign, numbers: FloatArray) -> tuple[ComplexArray, ComplexArray]:
     """P_ij and Q_ij of edges i < j from their four numbers (..., 4); of the sine model before it is turned back."""
     p, q = numbers[..., 0], numbers[..., 2]
     if design.sine:
-        p, q = _HALF * (p + q), _HALF * (q - p)
+        p, q = math.sqrt(0.5) * (p + q), math.sqrt(0.5) * (q - p)
     return p + 1j * numbers[..., 1], q + 1j * numbers[..., 3]
