@@ -16,7 +16,7 @@ import timing
 from scipy import sparse
 
 from mgvm import MGvM
-from mgvm.learning import edge_tests, score_matching, penalty_path
+from mgvm.learning import edge_tests, penalty_path, score_matching
 
 STRENGTHS = {"plain": (0.6, 1.5), "weak": (0.3, 0.9)}
 TARGETS = {500: 0.95, 2000: 0.99}

@@ -52,10 +52,8 @@ def rows_of(path):
 
 
 def test_demo_end_to_end(tmp_path):
-    start = time.monotonic()
     done = run("demo", "--out", "results", cwd=tmp_path)
     assert done.returncode == 0, done.stderr
-    assert time.monotonic() - start < 240  # with all compilation; half a minute once that is done
     others = [f"{name}.{kind}" for name in ("ramachandran", "wind", "tides", "motion") for kind in ("png", "csv")]
     for name in (FIGURE, TABLE, *others):
         assert f"wrote {os.path.join('results', name)}" in done.stdout

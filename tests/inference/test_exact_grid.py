@@ -7,25 +7,17 @@ import pytest
 from naive import torus
 from portable import polar, power_of_ten
 from scipy import integrate, special
-from torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
+from torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge, rotated
 
 from mgvm import GvM
 from mgvm.inference import _grid_cells
 from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers, inner_last, ordered
 from mgvm.inference._grid_cells import nodes
-from mgvm.natural.parameters import Natural
 
 EPS = np.finfo(float).eps
 BRUTE = {1: 300, 2: 300, 3: 128}  # nodes of the plain rule, enough for the scales below
 SCALES = {1: [0.0, 1e-3, 1.0, 30.0], 2: [0.0, 1e-3, 1.0, 20.0], 3: [0.0, 1e-3, 1.0, 5.0]}
 SHAPES = [(d, order, scale) for d in (1, 2, 3) for order in (1, 2, 3) for scale in SCALES[d]]
-
-
-def rotated(dist, delta):
-    turn = np.exp(1j * np.asarray(delta))
-    powers = turn ** np.arange(2, dist.order + 1)[:, None]
-    across = np.outer(turn, turn.conj())
-    return Natural(dist.a * turn, dist.b * powers, dist.P * across, dist.Q * np.outer(turn, turn))
 
 
 def same_log(found, expected, dist):

@@ -53,7 +53,7 @@ def test_edge_outside_the_neighbourhood_is_estimated_as_if_it_joined():
 def test_combination_is_generalised_least_squares_without_its_ridge(monkeypatch):
     rng = np.random.default_rng(0)
     root = rng.normal(size=(3, 8, 8))
-    spread, values = root @ root.transpose(0, 2, 1), rng.normal(size=(3, 8))
+    spread, values = np.einsum("kij,klj->kil", root, root), rng.normal(size=(3, 8))
     monkeypatch.setattr("mgvm.learning._edge_tests._RIDGE", 0.0)
     theta, covariance = combine(values, spread)
     twice = np.vstack([np.eye(4), np.eye(4)])

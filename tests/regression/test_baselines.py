@@ -17,6 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import GvM, ProjectedNormal, WrappedNormal
 from mgvm._validation import DegreesWarning
+from mgvm.circle.fitting import fit_moments
 from mgvm.regression.base import Training, merge_replicates
 from mgvm.regression.baselines import (
     GvMRegressor,
@@ -26,7 +27,6 @@ from mgvm.regression.baselines import (
     WrappedGPRegressor,
 )
 from mgvm.regression.baselines import planar_gp as densities
-from mgvm.regression.baselines.no_input import fit_moments
 from mgvm.regression.baselines.planar_gp import Problem, Search, candidates
 
 KERNEL = ConstantKernel(0.4) * Matern(0.3, nu=1.5) + ConstantKernel(0.2) + WhiteKernel(0.05)

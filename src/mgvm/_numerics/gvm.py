@@ -23,6 +23,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics.elementary import bounded_exp, entry, inner, sin_cos
 from mgvm._numerics.gvm_general import general_moments, turn_and_sum
 from mgvm._numerics.gvm_order_two import order_two_moments
@@ -103,7 +104,7 @@ def shared_moments(
     eta: ComplexArray, nodes: int, count: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, ComplexArray]:
     """log Z, log density at a reference angle, that angle, and moments 1 … count <= T of distributions (n, T)."""
-    angles = -np.pi + 2.0 * np.pi * np.arange(nodes) / nodes
+    angles = periodic_grid(nodes)
     multiples = np.multiply.outer(np.arange(1, eta.shape[1] + 1), angles)
     tables = np.stack([np.cos(multiples), np.sin(multiples)], axis=1)
     moments = np.empty((eta.shape[0], count), dtype=complex)

@@ -11,6 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._numerics.gvm import gvm_facts, gvm_sample, log_densities, suffix_sums
 from mgvm._numerics.gvm_general import panel_starts
 from mgvm._validation import ComplexArray, FloatArray
@@ -200,7 +201,7 @@ def _between_roots(c: ComplexArray) -> FloatArray:
     order = c.shape[-1]
     if order == 0:
         return np.empty(c.shape)
-    plain = np.broadcast_to(np.linspace(-np.pi, np.pi, 2 * order, endpoint=False), c.shape[:-1] + (2 * order,))
+    plain = np.broadcast_to(periodic_grid(2 * order), c.shape[:-1] + (2 * order,))
     weighted = np.arange(1, order + 1) * c
     leading = weighted[..., -1:]
     usable = (np.abs(leading) > 1e-9 * np.abs(weighted).max(axis=-1, keepdims=True, initial=0.0))[..., 0]

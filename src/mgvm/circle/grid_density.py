@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._numerics.grid import interpolate_rows, sample_rows
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
@@ -76,7 +77,7 @@ class GridDensity(CircularDistribution):
     def nodes(self) -> FloatArray:
         """The n angles of the grid."""
         count = self.log_values.shape[-1]
-        return -np.pi + 2.0 * np.pi * np.arange(count) / count
+        return periodic_grid(count)
 
     # ---- density --------------------------------------------------------------------------------------------------
 
@@ -107,7 +108,7 @@ class GridDensity(CircularDistribution):
 
     def _scan_points(self) -> FloatArray:
         count = 2 * self.log_values.shape[-1]
-        return np.broadcast_to(-np.pi + 2.0 * np.pi * np.arange(count) / count, (*self.batch_shape, count))
+        return np.broadcast_to(periodic_grid(count), (*self.batch_shape, count))
 
     # ---- expectations and draws -----------------------------------------------------------------------------------
 

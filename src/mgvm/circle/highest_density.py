@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
@@ -197,19 +198,53 @@ def _level(slopes: _Slopes, mass: float) -> FloatArray:
 
     out = np.full(dists._size, np.nan)
     low, high = low[kept], high[kept]
-    guess = np.clip(_level_on_nodes(dists[kept], mass), low, high)
+    # The level read off the quadrature nodes is good to a few per cent.
+    nodes, weight = dists[kept]._quadrature()
+    guess = np.clip(grid_levels(dists[kept][:, None].logpdf(nodes), [mass], probability=weight)[0], low, high)
     out[kept] = increasing_roots(evaluate, low, high, guess, noise=_ROUNDING, tolerance=_LEVEL_TOLERANCE)
     return out
 
 
-def _level_on_nodes(dists: CircularDistribution, mass: float) -> FloatArray:
-    """The level read off the quadrature nodes: a start good to a few per cent."""
-    nodes, weight = dists._quadrature()
-    log_density = dists[:, None].logpdf(nodes)
-    order = np.argsort(-log_density, axis=-1)
-    held = np.cumsum(np.take_along_axis(weight, order, axis=-1), axis=-1)
-    place = np.minimum((held < mass).sum(axis=-1), nodes.shape[-1] - 1)
-    return np.take_along_axis(log_density, np.take_along_axis(order, place[:, None], axis=-1), axis=-1)[:, 0]
+def grid_levels(
+    density: FloatArray, masses: ArrayLike, *, probability: FloatArray | None = None, interpolate: bool = False
+) -> FloatArray:
+    """Return the levels above which densities on nodes hold the masses, shape ``masses + batch``.
+
+    Parameters
+    ----------
+    density : array, shape (batch, n)
+        Densities at n nodes, up to a factor, or anything that rises with them.
+    masses : array_like
+        Shares of the whole, between 0 and 1.
+    probability : array, shape (batch, n), optional
+        What each node stands for, up to a factor; by default its density, as on an even grid.
+    interpolate : bool
+        The level of the least dense node that is needed, or, with True, one between two nodes: a node stands for a
+        cell, half of which lies above its level.
+    """
+    if probability is None:
+        falling = -np.sort(-density, axis=-1)
+        weight = falling
+    else:
+        order = np.argsort(-density, axis=-1)
+        falling, weight = (np.take_along_axis(part, order, axis=-1) for part in (density, probability))
+    held = np.cumsum(weight, axis=-1)
+    total = held[..., -1:]
+    if interpolate:
+        held = held - 0.5 * weight
+    wanted, last = np.asarray(masses, dtype=float), density.shape[-1] - 1
+    levels = np.empty(wanted.shape + density.shape[:-1])
+    for index, mass in np.ndenumerate(wanted):
+        place = (held < mass * total).sum(axis=-1, keepdims=True)
+        place = np.clip(place, 1, last) if interpolate else np.minimum(place, last)
+        here = np.take_along_axis(falling, place, axis=-1)
+        if interpolate:
+            before, after = (np.take_along_axis(held, at, axis=-1) for at in (place - 1, place))
+            part = np.clip((mass * total - before) / np.maximum(after - before, 1e-300), 0.0, 1.0)
+            above = np.take_along_axis(falling, place - 1, axis=-1)
+            here = above + part * (here - above)
+        levels[index] = here[..., 0]
+    return levels
 
 
 def _arcs(dists: CircularDistribution, mass: float) -> tuple[np.ndarray, FloatArray, FloatArray]:

@@ -14,6 +14,7 @@ Maximum likelihood for the wrapped normal distribution: Newton's method on (μ, 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -21,6 +22,7 @@ from numpy.typing import ArrayLike
 from scipy.special import erf, erfc
 
 from mgvm import _validation as check
+from mgvm._newton import climb
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.base import RESULTANT_ROUNDING, CircularDistribution, Cumulative, Sample
@@ -162,52 +164,56 @@ def _hermite_by_harmonics(offset: FloatArray, sigma: float) -> FloatArray:
     return out / total
 
 
-_MAX_ROUNDS = 100
-_LARGEST_STEP = 0.5  # of μ in units of σ, and of log σ
-# A start this near the optimum (gain in log likelihood per angle) is exact after one more step: Newton squares errors.
-_LAST_GAIN = 1e-11
-_SMALLEST_RESULTANT = 1e-16
-
-
 def maximum_likelihood(sample: Sample) -> tuple[float, float]:
-    """μ and σ of highest likelihood."""
-    mu, sigma = 0.0, float(np.sqrt(-2.0 * np.log1p(-min(sample.deficit, 1.0 - _SMALLEST_RESULTANT))))
+    """Return μ and σ of highest likelihood, by Newton's method on (μ/σ, log σ)."""
+    least_resultant = 1e-16
+    mu, sigma = 0.0, float(np.sqrt(-2.0 * np.log1p(-min(sample.deficit, 1.0 - least_resultant))))
     for part in (sample.coarse(), sample):
-        mu, sigma = _climb(part.offset, part.share, mu, sigma)
+        # From a gain of 1e-11 nats on one more step is exact, for Newton's method squares errors.
+        found = climb(_FitPoint(part, mu, sigma), tolerance=1e-11)
+        mu, sigma = found.point.end(1.0)
     return float(wrap(sample.centre + mu)), sigma
 
 
-def _climb(angles: FloatArray, share: FloatArray, mu: float, sigma: float) -> tuple[float, float]:
-    """Newton's method with steps halved until the likelihood rises."""
-    height = -np.inf
-    shift = np.zeros(2)
-    for _ in range(_MAX_ROUNDS):
-        trial = mu + sigma * shift[0], sigma * np.exp(shift[1])
-        offset = np.asarray(wrap(angles - trial[0]))
-        trial_height = float(share @ log_density(offset, np.full(offset.shape, trial[1])))
-        if trial_height < height - 1e-14 * abs(height):
-            shift = 0.5 * shift
-            continue
-        (mu, sigma), height = trial, trial_height
-        shift, gain = _newton_step(offset, share, sigma)
-        if gain < _LAST_GAIN:
-            return mu + sigma * shift[0], sigma * float(np.exp(shift[1]))
-    return mu, sigma
+class _FitPoint:
+    """A wrapped normal distribution on the way to the highest likelihood."""
 
+    def __init__(self, sample: Sample, mu: float, sigma: float):
+        self.sample, self.mu, self.sigma = sample, mu, sigma
+        self.offset = np.asarray(wrap(sample.offset - mu))
+        self.value = float(sample.share @ log_density(self.offset, np.full(self.offset.shape, sigma)))
 
-def _newton_step(offset: FloatArray, share: FloatArray, sigma: float) -> tuple[FloatArray, float]:
-    """Step in (μ/σ, log σ) and the gain it promises, from the current offsets."""
-    one, two, three, four = hermite_ratios(offset, sigma)
-    gradient = np.array([share @ one, share @ two])
-    cross = share @ (three - one * two)
-    hessian = np.array([[share @ (two - one**2), cross], [cross, share @ (2.0 * two + four - two**2)]])
-    # Uphill along every eigenvector, also where the likelihood is not concave yet.
-    curvature, axes = np.linalg.eigh(hessian)
-    along = axes.T @ gradient
-    with np.errstate(divide="ignore", invalid="ignore"):
-        step = np.nan_to_num(along / np.abs(curvature), posinf=_LARGEST_STEP, neginf=-_LARGEST_STEP)
-    step = axes @ (step * min(1.0, _LARGEST_STEP / max(float(np.abs(step).max()), 1e-300)))
-    return step, 0.5 * float(gradient @ step)
+    @cached_property
+    def _newton(self) -> tuple[FloatArray, float]:
+        """The step in (μ/σ, log σ), uphill also where the likelihood is not concave yet, and the gain it promises."""
+        share = self.sample.share
+        one, two, three, four = hermite_ratios(self.offset, self.sigma)
+        gradient = np.array([share @ one, share @ two])
+        cross = share @ (three - one * two)
+        hessian = np.array([[share @ (two - one**2), cross], [cross, share @ (2.0 * two + four - two**2)]])
+        curvature, axes = np.linalg.eigh(hessian)
+        along = axes.T @ gradient
+        longest = 0.5  # of μ in units of σ, and of log σ
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.nan_to_num(along / np.abs(curvature), posinf=longest, neginf=-longest)
+        step = axes @ (step * min(1.0, longest / max(float(np.abs(step).max()), 1e-300)))
+        return step, 0.5 * float(gradient @ step)
+
+    @property
+    def gain(self) -> float:
+        return self._newton[1]
+
+    @property
+    def promise(self) -> float:
+        return self._newton[1]
+
+    def end(self, share: float) -> tuple[float, float]:
+        """Return μ and σ after a share of the step."""
+        shift = share * self._newton[0]
+        return self.mu + self.sigma * shift[0], self.sigma * float(np.exp(shift[1]))
+
+    def along(self, share: float) -> Self:
+        return type(self)(self.sample, *self.end(share))
 
 
 _LOG_TURN = np.log(2.0 * np.pi)

@@ -11,22 +11,21 @@ import hashlib
 import http.client
 import os
 import sys
-import tempfile
-import time
 import urllib.error
 import urllib.request
 import warnings
 from collections.abc import Iterator
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
 from mgvm import _validation as check
+from mgvm._atomic import partial_file
 
 _FOLDER_VARIABLE = "MGVM_DATA"
 _SERVER_VARIABLE = "MGVM_DATA_SERVER"
 _GITHUB = "https://raw.githubusercontent.com"
 _CHUNK = 65_536  # bytes between two looks at the progress
-_STALE = 3600.0  # seconds; a partial download that old belongs to a process that was killed
 
 
 @dataclass(frozen=True)
@@ -164,16 +163,21 @@ def fetch_file(
 
 
 def _download(path: Path, source: Source, timeout: float) -> None:
-    partial = _open_partial(path)
-    try:
+    with ExitStack() as stack:
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            partial = stack.enter_context(partial_file(path))
+        except OSError as error:
+            raise OSError(
+                f"{path.parent} cannot be written to ({error.strerror}); "
+                f"name another folder by data_home or {_FOLDER_VARIABLE}"
+            ) from error
         _transfer(source, partial, timeout, path)
         fault = source.fault(partial.read_bytes())
         if fault is not None:
             aside = _set_aside(partial, path)
             raise OSError(_how_to_get(path, source, f"was downloaded and {fault}; it is not used and kept as {aside}"))
         os.replace(partial, path)
-    finally:
-        partial.unlink(missing_ok=True)
 
 
 def _is_cached(path: Path, source: Source) -> bool:
@@ -206,23 +210,6 @@ def _set_aside(file: Path, path: Path) -> Path:
             file.rename(aside)
             return aside
         number += 1
-
-
-def _open_partial(path: Path) -> Path:
-    """An empty file beside `path` that no other process writes to; those of killed processes are removed."""
-    try:
-        path.parent.mkdir(parents=True, exist_ok=True)
-        for leftover in path.parent.glob(f".{path.name}.*.part"):
-            if time.time() - leftover.stat().st_mtime > _STALE:
-                leftover.unlink(missing_ok=True)
-        handle, partial = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    except OSError as error:
-        raise OSError(
-            f"{path.parent} cannot be written to ({error.strerror}); "
-            f"name another folder by data_home or {_FOLDER_VARIABLE}"
-        ) from error
-    os.close(handle)
-    return Path(partial)
 
 
 class _Unavailable(Exception):

@@ -225,7 +225,7 @@ def _protein_all() -> Task:
     options: dict[str, Any] = {"noise_order": 4, "n_starts": 1, "kernel": _rough_kernel()}
     parts = [("kernel", KernelCircularRegressor()), ("mixture", MixtureRegressor(40)), ("none", GvMRegressor("auto"))]
     models = [
-        *circular(("soft",), inference="neighbours", **options),
+        *circular(("soft",), inference="neighbors", **options),
         Model("stacked, with both", CircularStackingRegressor(parts)),
         Model("torus mixture", MixtureRegressor(40, n_average=2)),
         *(model for model in baselines() if "GP" not in model.name),

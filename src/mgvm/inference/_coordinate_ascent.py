@@ -39,6 +39,7 @@ from typing import Protocol
 
 import numpy as np
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._numerics.gvm_general import general_moments
 from mgvm._numerics.gvm_order_two import order_two_moments
@@ -211,7 +212,7 @@ def _start(eta: ComplexArray) -> ComplexArray:
     orders = np.arange(1, eta.shape[1] + 1)
     _, reference, _ = order_two_moments(eta) if eta.shape[1] == 2 else general_moments(eta, eta.shape[1])
     # The reference is the mode only where the distribution is concentrated; a few points around it find the highest.
-    turns = reference[:, None] * np.exp(1j * np.linspace(-np.pi, np.pi, 24, endpoint=False))
+    turns = reference[:, None] * np.exp(1j * periodic_grid(24))
     values = np.einsum("rt,rst->rs", eta.conj(), turns[:, :, None] ** orders).real
     unit = np.take_along_axis(turns, values.argmax(axis=1)[:, None], axis=1)[:, 0]
     curvature = np.einsum("rt,rt->r", eta.conj(), orders**2 * unit[:, None] ** orders).real

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._numerics import chain
 from mgvm._numerics.chain import sample_children
 from mgvm._numerics.grid import sample_rows
@@ -74,7 +75,7 @@ class Messages:
 
     def _sites(self, count: int) -> FloatArray:
         """Re Σ_t conj(η_t) z^t at all nodes, (D, count)."""
-        angles = -np.pi + 2.0 * np.pi * np.arange(count) / count
+        angles = periodic_grid(count)
         waves = np.exp(1j * np.outer(np.arange(1, self.natural.shape[1] + 1), angles))
         return np.concatenate([self.natural.real, self.natural.imag], axis=1) @ np.concatenate([waves.real, waves.imag])
 

@@ -38,6 +38,7 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, ExponentialFamily, total_concentration
@@ -347,7 +348,7 @@ class Solution(NamedTuple):
 
         most = int(np.clip(_MEMORY // self.sites.size, _FEWEST, _MOST))
         cells = min(max(_cells(dist) for dist in dists), most)
-        angles = -np.pi + 2.0 * np.pi / cells * np.arange(cells)
+        angles = periodic_grid(cells)
         density = np.zeros((self.sites.size, cells))
         for dist, weight, side in zip(dists, weights, self.sides, strict=True):
             density += weight[:, None] * dist[:, None].pdf(angles - side.turn[:, None])

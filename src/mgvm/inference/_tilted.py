@@ -23,6 +23,7 @@ from typing import NamedTuple, Protocol
 import numpy as np
 from scipy.special import log_ndtr
 
+from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
@@ -202,22 +203,17 @@ class GridSites:
     @cached_property
     def points(self) -> ComplexArray:
         """z at the grid points."""
-        return np.exp(1j * (-np.pi + 2.0 * np.pi / self.cells * np.arange(self.cells)))
+        return np.exp(1j * periodic_grid(self.cells))
 
     def _cavity_values(self, precision: FloatArray, linear: FloatArray) -> FloatArray:
         eta = circle_parameters(precision, linear)
         z = self.points
         return np.asarray((np.conj(eta) @ np.stack([z, z * z])).real)
 
-    def _log_sum(self, values: FloatArray) -> FloatArray:
-        peak = values.max(axis=1)
-        total = np.exp(values - peak[:, None]).sum(axis=1)
-        return np.asarray(peak + np.log(total) + np.log(2.0 * np.pi / self.cells))
-
     def tilted(self, precision: FloatArray, linear: FloatArray) -> Tilted:
         """Normaliser and moments of cavity times site."""
         values = self._cavity_values(precision, linear) + self.log_likelihood
-        log_normalizer = self._log_sum(values) - 0.5 * half_trace(precision)
+        log_normalizer = log_sum_exp(values) + np.log(2.0 * np.pi / self.cells) - 0.5 * half_trace(precision)
         weight = np.exp(values - values.max(axis=1, keepdims=True))
         weight /= weight.sum(axis=1, keepdims=True)
         mean = weight @ self.points
@@ -252,7 +248,7 @@ class GridSites:
     def log_predictive(self, precision: FloatArray, linear: FloatArray) -> FloatArray:
         """log ∮ cavity·site / ∮ cavity, both on the grid."""
         values = self._cavity_values(precision, linear)
-        return self._log_sum(values + self.log_likelihood) - self._log_sum(values)
+        return log_sum_exp(values + self.log_likelihood) - log_sum_exp(values)
 
     def rotation_orders(self) -> np.ndarray:
         """0 for constant rows, 2 for rows that repeat after half a turn, else 1."""
@@ -329,7 +325,7 @@ class SoftSites:
         widest = np.ptp(log_mass, axis=1) + np.abs(self.likelihoods.eta) @ harmonics
         largest = float(widest.max()) if np.isfinite(widest).all() else 0.0
         count = min(_COARSE + int(12.0 * np.sqrt(largest)), _FINEST)
-        return np.exp(1j * (-np.pi + 2.0 * np.pi / count * np.arange(count)))
+        return np.exp(1j * periodic_grid(count))
 
     def _values(self, points: ComplexArray) -> FloatArray:
         sites = self.likelihoods
@@ -340,7 +336,7 @@ class SoftSites:
         points = self._points(precision, linear)
         radial = self._radial(precision, linear, points)
         values = radial.log_mass + self._values(points)
-        log_total = _log_sum(values)
+        log_total = log_sum_exp(values)
         weight = np.exp(values - log_total[:, None])
         mean = (weight * radial.first) @ points
         power, turned = (weight * radial.second).sum(axis=1), (weight * radial.second) @ points**2
@@ -371,7 +367,7 @@ class SoftSites:
         """log ∫ cavity·radial·site / ∫ cavity·radial."""
         points = self._points(precision, linear)
         log_mass = self._radial(precision, linear, points).log_mass
-        return _log_sum(log_mass + self._values(points)) - _log_sum(log_mass)
+        return log_sum_exp(log_mass + self._values(points)) - log_sum_exp(log_mass)
 
     def rotation_orders(self) -> np.ndarray:
         """Those of the likelihoods: the radial factor knows no direction."""
@@ -380,9 +376,3 @@ class SoftSites:
     def mirror_energy(self, dist: CircularDistribution) -> FloatArray:
         """That of the likelihoods."""
         return self.likelihoods.mirror_energy(dist)
-
-
-def _log_sum(values: FloatArray) -> FloatArray:
-    """log Σ_j exp(values_nj) of each row."""
-    peak = values.max(axis=1)
-    return np.asarray(peak + np.log(np.exp(values - peak[:, None]).sum(axis=1)))

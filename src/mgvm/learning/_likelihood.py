@@ -25,6 +25,7 @@ from scipy.optimize import minimize
 
 from mgvm import _validation as check
 from mgvm._numerics import torus_moments as frame
+from mgvm._numerics.gibbs import Round
 from mgvm._numerics.torus_moments import MOST_ANGLES
 from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
@@ -463,8 +464,8 @@ def _draw(edges: EdgeStatistics, beta: FloatArray, x: FloatArray, draws: int, rn
     """Statistics of draws of all chains, which are left where they end."""
     dist = edges.dist(beta)
     kernel = sweeps(dist, _CHAINS)
-    plan = (_THIN, _MIRRORS, True, bool(dist.Q.any()))
-    kernel.run(x, (_SETTLING, *plan[1:]), rng, np.empty((1, _CHAINS, dist.dimension)))
+    plan = Round(_THIN, _MIRRORS, True, bool(dist.Q.any()))
+    kernel.run(x, plan._replace(thin=_SETTLING), rng, np.empty((1, _CHAINS, dist.dimension)))
     by_chain = np.zeros((_CHAINS, edges.size))
     product = np.zeros((edges.size, edges.size))
     centre: FloatArray | None = None

@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation
+from mgvm._grids import periodic_grid
 from mgvm.plots._axes import polar_axes
 
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def rose(
     density = _bin_shares(values.ravel(), counts.ravel(), bins) * (bins / (2 * np.pi))
     ax = polar_axes(ax)
     options = {"color": _BARS, "edgecolor": "white", "linewidth": 0.6, **bar_options}
-    edges = -np.pi + 2 * np.pi / bins * np.arange(bins)
+    edges = periodic_grid(bins)
     return ax.bar(edges, radius(density), width=2 * np.pi / bins, align="edge", **options)
 
 

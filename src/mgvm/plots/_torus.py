@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation
 from mgvm._validation import FloatArray
+from mgvm.circle.highest_density import grid_levels
 from mgvm.plots._axes import Scale, flat_axes, scale_of
 
 if TYPE_CHECKING:
@@ -108,11 +109,9 @@ def on_grid(dist: Any, angles: FloatArray) -> FloatArray:
 
 def _thresholds(density: FloatArray, shares: FloatArray) -> FloatArray:
     """Densities above which the given shares (falling) of the mass lie, then the highest of all."""
-    highest_first = np.sort(density, axis=None)[::-1]
-    held = np.cumsum(highest_first)
-    found = highest_first[np.searchsorted(held, shares * held[-1]).clip(max=held.size - 1)]
+    found = grid_levels(density.ravel(), shares)
     # A flat density has one threshold for all shares; contours want rising levels.
-    levels = np.unique(np.append(found, highest_first[0]))
+    levels = np.unique(np.append(found, density.max()))
     return levels if levels.size > 1 else np.array([0.5, 1.0]) * levels[0]
 
 

@@ -435,7 +435,7 @@ def choose_radial_scale(
             fitted, stopped = _fit_part(clone(model).set_params(radial_scale=scale), data, rows[train], given)
             densities[test] = fitted.log_density(_rows(model, data.X, rows[test], rows[train]), data.y[rows[test]])
             if stopped:
-                text = "the choice of the radial_scale was interrupted; radial_scale='soft' is kept"
+                text = "the choice of the radial scale was interrupted; radial_scale='soft' is kept"
                 warnings.warn(text, ConvergenceWarning, stacklevel=4)
                 return _CANDIDATES[0], {}
         found[scale] = data.weights[rows] * densities

@@ -13,6 +13,7 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import has_fit_parameter
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.grid_density import GridDensity
@@ -164,7 +165,7 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
         used = [k for k in range(self.weights_.size) if self.weights_[k] > 0.0]
         dists = [self.estimators_[k].predict_dist(X) for k in used]
         count = max(_nodes(dist) for dist in dists)
-        grid = np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count))
+        grid = periodic_grid(count)
         total = np.full((size, count), -np.inf)
         for k, dist in zip(used, dists, strict=True):
             np.logaddexp(total, np.log(self.weights_[k]) + _on_grid(dist, grid), out=total)

@@ -24,7 +24,7 @@ from typing import Any, Literal, Self
 import numpy as np
 
 from mgvm import _validation as check
-from mgvm._atomic import placed
+from mgvm._atomic import atomic_write
 
 _MOST_DRAWING = 300_000  # bytes of SVG beyond which a picture of dots is smaller
 _DOTS = 192  # an inch: two dots for every pixel of a page
@@ -398,6 +398,6 @@ class Page:
     def write(self, path: str | os.PathLike[str], *, force: bool = False) -> Path:
         """Write the page to a file, which appears when it is whole; an existing one needs `force`."""
         place = Path(path)
-        with placed(place, force=force) as file:
+        with atomic_write(place, force=force) as file:
             file.write(self.html().encode())
         return place

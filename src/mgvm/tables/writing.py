@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, BinaryIO
 
-from mgvm._atomic import placed
+from mgvm._atomic import atomic_write
 from mgvm.tables.columns import RefusedError, TableError
 from mgvm.tables.reading import COMPRESSED, kind_of
 
@@ -47,7 +47,7 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -
     path = Path(path)
     writer = table_writer(frame, path)
     refuse_existing([path], force=force)
-    with placed(path, force=force) as file:
+    with atomic_write(path, force=force) as file:
         writer(file)
     return path
 

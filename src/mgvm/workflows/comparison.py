@@ -18,8 +18,10 @@ from typing import Any, Generic, NamedTuple, Protocol, TypeVar
 import numpy as np
 
 from mgvm import scores
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.circle.base import CircularDistribution
+from mgvm.circle.highest_density import grid_levels
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.workflows.predictions import grid, too_coarse
 from mgvm.workflows.results import Calibration, Score
@@ -37,14 +39,14 @@ def row_scores(
     Observation y[n] is scored by dists[which[n]]. The grid leaves errors of 1e-4 in the CRPS, and misjudges coverage
     within a step of the grid, 0.2 degrees.
     """
-    angles = -np.pi + 2.0 * np.pi / _NODES * np.arange(_NODES)
+    angles = periodic_grid(_NODES)
     share = np.asarray(dists[:, None].pdf(angles))
     share /= share.sum(axis=1, keepdims=True)
     log_density = _log_density(dists, which, y)
     moment = (share @ np.exp(1j * angles))[which]
     cosine = 0.5 * np.abs(np.exp(1j * y) - moment) ** 2
     with np.errstate(divide="ignore"):
-        levels = np.log(_levels(share, masses) * (_NODES / (2.0 * np.pi)))
+        levels = np.log(grid_levels(share, masses) * (_NODES / (2.0 * np.pi)))
     inside = log_density >= levels[:, which]
     return np.stack([log_density, _angular(share, which, y), cosine, *inside.astype(float)])
 
@@ -71,14 +73,6 @@ def _angular(share: FloatArray, which: np.ndarray, y: FloatArray) -> FloatArray:
     part = place - below
     lower, upper = curve[which, below % _NODES], curve[which, (below + 1) % _NODES]
     return np.asarray((1.0 - part) * lower + part * upper)
-
-
-def _levels(share: FloatArray, masses: Sequence[float]) -> FloatArray:
-    """Shares of the least probable node in the sets of the masses, shape (masses, M)."""
-    falling = -np.sort(-share, axis=1)
-    held = np.cumsum(falling, axis=1)
-    place = [np.minimum((held < mass).sum(axis=1), _NODES - 1) for mass in masses]
-    return np.stack([np.take_along_axis(falling, at[:, None], axis=1)[:, 0] for at in place])
 
 
 MASSES = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])

@@ -9,10 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, concentration
+from mgvm.circle.highest_density import grid_levels
 from mgvm.tables.columns import TableError, Unit
 
 if TYPE_CHECKING:
@@ -66,14 +68,14 @@ def _one_by_one(dist: CircularDistribution, mass: float) -> FloatArray:
 
 
 def grid() -> FloatArray:
-    return np.asarray(-np.pi + 2.0 * np.pi / _NODES * np.arange(_NODES))
+    return periodic_grid(_NODES)
 
 
 def _on_grid(density: FloatArray, mass: float) -> list[FloatArray]:
     """Arcs by distributions, none where the density on the grid (m, nodes) never crosses its level."""
     with np.errstate(invalid="ignore", divide="ignore"):
         share = np.nan_to_num(density / density.sum(axis=1, keepdims=True))
-    level = _levels(share, mass)
+    level = grid_levels(share, [mass], interpolate=True)[0]
     above = share >= level[:, None]
     rows, first = np.nonzero(above & ~np.roll(above, 1, axis=1))
     _, last = np.nonzero(above & ~np.roll(above, -1, axis=1))
@@ -92,18 +94,6 @@ def _on_grid(density: FloatArray, mass: float) -> list[FloatArray]:
     ends = -np.pi + 2.0 * np.pi / _NODES * np.column_stack([lower, upper])
     parts = [slice(begins[n], begins[n + 1]) for n in range(len(share))]
     return [ends[part][np.argsort(-weight[part], kind="stable")] for part in parts]
-
-
-def _levels(share: FloatArray, mass: float) -> FloatArray:
-    """The level above which the shares add up to `mass`, interpolated between nodes."""
-    falling = -np.sort(-share, axis=1)
-    # A node stands for a cell, half of which lies above its level.
-    held = np.cumsum(falling, axis=1) - 0.5 * falling
-    place = np.clip((held < mass).sum(axis=1), 1, _NODES - 1)
-    at = np.arange(len(share))
-    before, after = held[at, place - 1], held[at, place]
-    part = np.clip((mass - before) / np.maximum(after - before, 1e-300), 0.0, 1.0)
-    return np.asarray(falling[at, place - 1] + part * (falling[at, place] - falling[at, place - 1]))
 
 
 def _crossing(
