@@ -89,7 +89,7 @@ def test_private_modules_have_two_importers_or_are_long():
     alone = {
         dotted(path)
         for path in MODULES
-        if path.name.startswith("_")
+        if re.match("_[a-z]", path.name)
         and len(importers[dotted(path)] - {path}) < 2
         and len(path.read_text(encoding="utf-8").splitlines()) < SHORTEST_ALONE
     }
