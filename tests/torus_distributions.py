@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 from naive import torus
-from portable import polar
+from portable import polar, turned
 
 from mgvm import MGvM
 from mgvm.natural.parameters import Natural
@@ -16,6 +16,14 @@ def distribution_of(*parameters):
 
 def random_distribution(seed, dimension, order=2, scale=1.0):
     return distribution_of(*torus.random_parameters(np.random.default_rng(seed), dimension, order, scale))
+
+
+def rotated(dist, delta):
+    """The distribution of φ + δ."""
+    delta = np.asarray(delta, dtype=float)
+    multiples = np.arange(2, len(dist.b) + 2)[:, None] * delta
+    P, Q = turned(dist.P, delta[:, None] - delta), turned(dist.Q, delta[:, None] + delta)
+    return Natural(turned(dist.a, delta), turned(dist.b, multiples), P, Q)
 
 
 def couplings(dimension, difference=0.0, total=0.0):

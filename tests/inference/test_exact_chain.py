@@ -245,7 +245,7 @@ def test_the_proposal_of_the_draws_lies_above_the_conditional_distribution(scale
     for d in np.nonzero(messages.forest.parent >= 0)[0]:
         belief = GridDensity(messages.fine_belief[d])
         p, q = messages.couplings[d, 0::2] + 1j * messages.couplings[d, 1::2]
-        for z in np.exp(1j * rng.uniform(-np.pi, np.pi, 5)):
+        for z in polar(1.0, rng.uniform(-np.pi, np.pi, 5)):
             field = np.conj(p) * z + q * np.conj(z)
             value = belief.logpdf(x) + (np.conj(field) * np.exp(1j * x)).real
             value = np.exp(value - value.max())

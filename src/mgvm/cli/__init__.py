@@ -12,14 +12,14 @@ import sys
 from collections.abc import Sequence
 
 import mgvm
-from mgvm.cli import _demo, _density, _pca, _regress, _reproduce
+from mgvm.cli import _density, _pca, _regress
 
 EXIT_CODES = (
     "exit codes: 0 done; 1 failed; 2 the call was wrong or would have replaced a file; 3 the data cannot be used as "
     "asked; 130 stopped with Ctrl-C"
 )
 _TRACEBACK = "MGVM_TRACEBACK"
-_COMMANDS = (_regress, _density, _pca, _demo, _reproduce)
+_COMMANDS = (_regress, _density, _pca)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,12 +61,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nmgvm: stopped; nothing was left half written", file=sys.stderr)
         return 130
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("mgvm"):
+        name = (error.name or "").partition(".")[0]
+        if name == "mgvm":
             raise
-        print(f'mgvm: {error.name} is not installed; the command line needs: pip install "mgvm[cli]"', file=sys.stderr)
+        print(f'mgvm: {name} is not installed; the command line needs: pip install "mgvm[cli]"', file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # Whoever read our output has gone (`mgvm demo | head`); keep Python from failing on the rest at exit.
+        # Whoever read our output has gone (`mgvm pca ... | head`); keep Python from failing on the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:

@@ -124,7 +124,7 @@ def _places(model: TorusMixture, Y: FloatArray, seed: int) -> FloatArray:
     whole = Y[~np.isnan(Y).any(axis=1)]
     if not len(whole):
         return np.empty(0)
-    draws, _ = model.sample(DRAWS, rng=seed)
+    draws, _ = model.sample(DRAWS, random_state=seed)
     return ranks(model.score_samples(whole), model.score_samples(draws))
 
 
@@ -319,7 +319,7 @@ def _components(
 def _samples(model: Any, what: tuple[tuple[str, ...], tuple[Unit, ...]], count: int) -> pd.DataFrame:
     import pandas as pd
 
-    draws = model.sample(count, rng=model.random_state)[0]
+    draws = model.sample(count)[0]
     drawn = {
         name: np.round(unit.from_radians(draws[:, d]), 6) for d, (name, unit) in enumerate(zip(*what, strict=True))
     }

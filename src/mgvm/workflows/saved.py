@@ -151,7 +151,7 @@ def density_with(
     whole = ~np.isnan(Y).any(axis=1)
     places = np.empty(0)
     if whole.any():
-        draws = model.sample(DRAWS, rng=seed)[0]
+        draws = model.sample(DRAWS, random_state=seed)[0]
         places = ranks(fields["predictions"]["log_density"].to_numpy()[whole], model.score_samples(draws))
     calibration = rank_calibration(places)
     read = density.data_read(source, names, columns, used)
