@@ -401,7 +401,7 @@ def _draw(
     paths: HamiltonianMoves | None,
 ) -> Iterator[int]:
     """Fill `out` (draws, chains, D) in steps that take a moment each; yields the number of draws made."""
-    only_sweeps = not blocks and paths is None
+    only_sweeps, single = not blocks and paths is None, plan._replace(thin=1)
     done, step = 0, 1
     while done < len(out):
         begin = time.perf_counter()
@@ -412,7 +412,7 @@ def _draw(
                 rotate(kernel, x, rng, block)
             if paths is not None:
                 paths.run(x, rng)
-            kernel.run(x, plan._replace(thin=1), rng, out[done : done + 1])
+            kernel.run(x, single, rng, out[done : done + 1])
         done = min(done + step, len(out))
         if only_sweeps:
             # A tenth of a second of compiled work between two looks at the clock and at Ctrl-C.

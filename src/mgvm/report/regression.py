@@ -229,7 +229,7 @@ def _add_regions(page: Page, result: RegressionResult, most_places: int = 36) ->
         draw_axes(lambda ax: _draw_regions(ax, result, chosen, dist), _MAP_SIZE),
         f"Map of {across} and {up}: predicted HDR of {result.angle} at {chosen.size} places, and what was seen.",
         "Thick arcs are the 50 % HDR of the prediction, thin ones the 90 % HDR. Needles are what was seen there, "
-        "orange where it lies outside of the 90 % HDR. This is the training set; for the test set, see the calibration.",
+        "orange where it lies outside of the 90 % HDR. This is the training set; for test rows, see the calibration.",
     )
 
 

@@ -76,8 +76,8 @@ def add_scores(page: Page, comparison: Comparison | None) -> Page:
         return page.text("No rows were held out, so there are no honest scores.")
     page.text(
         f"{_sentence(comparison.how)} A higher log-likelihood is better: it rewards a model for putting mass where "
-        "rows turned out to be. The difference to the best model is taken row by row, with its standard error; below two "
-        "standard errors it may be chance."
+        "rows turned out to be. The difference to the best model is taken row by row, with its standard error; below "
+        "two standard errors it may be chance."
     )
     measures = list(dict.fromkeys(name for score in comparison.scores for name in score.measures))
     held_out = "held-out " if comparison.held_out else ""
