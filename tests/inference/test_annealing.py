@@ -79,7 +79,7 @@ def test_poor_weights_warn():
 def test_progress_and_bad_input():
     dist = random_distribution(0, 2)
     seen = []
-    annealed_log_normalizer(dist, n_steps=5, rng=0, progress=lambda done, total: seen.append((done, total)))
+    annealed_log_normalizer(dist, n_steps=5, rng=0, progress=lambda done, total, _: seen.append((done, total)))
     assert seen == [(k, 5) for k in range(1, 6)]
     with pytest.raises(ValueError, match="n_chains must be >= 2"):
         annealed_log_normalizer(dist, n_chains=1)

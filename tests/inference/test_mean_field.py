@@ -216,7 +216,7 @@ def test_interruption_keeps_a_bound(stop):
     dist = chain(np.random.default_rng(19), 300, 20.0, 0.1)
     seen = []
 
-    def progress(done, total):
+    def progress(done, total, text):
         seen.append((done, total))
         if done == stop:
             raise KeyboardInterrupt
