@@ -13,7 +13,7 @@ from mgvm.circle.base import CircularDistribution
 
 
 class ConvergenceWarning(UserWarning):
-    """An answer did not settle, or may miss part of the distribution; the text says what to try."""
+    """An answer did not converge, or may miss part of the distribution; the text says what to try."""
 
 
 class LogNormalizer(float):
@@ -72,7 +72,7 @@ class Result(Protocol):
 
     @property
     def converged(self) -> bool:
-        """Whether the answer settled."""
+        """Whether the answer can be relied on."""
 
     @property
     def trace(self) -> FloatArray:
