@@ -216,9 +216,9 @@ def _warn(result: MeanFieldResult, outcome: AscentOutcome, max_sweeps: int) -> N
         )
     if result.multimodal:
         warnings.warn(
-            f"the distribution is multimodal: starts ended in {int(np.max(result.n_optima))} different optima of "
-            "nearly equal free energy, and the marginals returned are those of one. Use gibbs or an exact engine, or mix "
-            "result.optima by their weights",
+            f"the distribution is multimodal: starts ended in {int(np.max(result.n_optima))} optima of "
+            "nearly equal free energy, and the marginals returned are those of one. Use gibbs or an exact engine, or "
+            "mix result.optima by their weights",
             ConvergenceWarning,
             stacklevel=3,
         )

@@ -1,9 +1,9 @@
-"""What engines hand back."""
+"""What engines hand back: the protocol of their results, log Z with its error, moments of pairs, and the warning."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,7 +67,8 @@ class LogNormalizer(float):
         return float(self), self.standard_error, self.effective_sample_size, self.method
 
 
-class Result(Protocol):
+@runtime_checkable
+class InferenceResult(Protocol):
     """What every engine's result has."""
 
     @property
