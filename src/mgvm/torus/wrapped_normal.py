@@ -644,7 +644,7 @@ def positive_definite(cov: FloatArray, least: float, warn: bool) -> FloatArray:
     if warn:
         warnings.warn(
             f"the moments give a correlation matrix with eigenvalue {values[0]:.2g}: no wrapped normal distribution "
-            "has them. The eigenvalue was raised; more data, or angles less spread, would settle it",
+            "has them. The eigenvalue was raised; more data, or angles less spread, would help",
             UserWarning,
             stacklevel=4,
         )
