@@ -22,12 +22,13 @@ export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numeric
 # What rounds: the tests that hold on every CPU or show where it matters.
 NUMERICAL = tests/numerics tests/circle tests/test_scores.py tests/torus tests/inference
 
-.PHONY: help demo test test-nojit test-cpus test-lowest cpu lint format docs bench clean
+.PHONY: help demo test test-fast test-nojit test-cpus test-lowest cpu lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
 	@echo "make demo        flights, residues, wind, tides, a moving body; tables and figures in $(OUT)/"
 	@echo "make test        run the tests"
+	@echo "make test-fast   run those that take a moment each: under two minutes on two cores"
 	@echo "make test-nojit  run the tests of the numerics with the compiler off"
 	@echo "make test-cpus   run what is numerical as on lesser CPUs: without AVX-512, and the baseline of NumPy and Numba"
 	@echo "make cpu         tell what CPU this is and what NumPy and Numba make of it"
@@ -43,6 +44,10 @@ demo: $(VENV)/.demo-ready
 
 test: $(VENV)/.dev-ready
 	$(PARALLEL) -m pytest $(SPREAD) $(PYTEST_ARGS)
+
+# Without what tests/slow.txt names.
+test-fast: $(VENV)/.dev-ready
+	$(PARALLEL) -m pytest $(SPREAD) -m "not slow" $(PYTEST_ARGS)
 
 test-nojit: $(VENV)/.dev-ready
 	NUMBA_DISABLE_JIT=1 $(PARALLEL) -m pytest $(SPREAD) tests/numerics -m "not jit_only" $(PYTEST_ARGS)

@@ -135,3 +135,13 @@ def test_no_test_holds_a_stop_watch():
     clocks = re.compile(r"\b(perf_counter|process_time|monotonic)\b")
     files = (path for path in (ROOT / "tests").rglob("*.py") if path != Path(__file__))
     assert [str(path.relative_to(ROOT)) for path in files if clocks.search(path.read_text(encoding="utf-8"))] == []
+
+
+def test_the_list_of_slow_tests_names_tests_that_are_there():
+    for entry in (ROOT / "tests" / "slow.txt").read_text(encoding="utf-8").split():
+        path, _, name = entry.partition("::")
+        name = re.split(r"::|\.", name)[-1]  # a function or method; of an example in a docstring, what it belongs to
+        assert (ROOT / path).is_file(), f"{entry}: there is no such file"
+        assert path.endswith(".md") or re.search(
+            rf"\b(def|class) {name}\b", (ROOT / path).read_text(encoding="utf-8")
+        ), entry

@@ -121,10 +121,11 @@ def test_remote_modes_are_found_and_left(method, name):
 
 
 def test_three_angles_fall_back_to_the_likelihood():
-    x = cloud(3, 100, 0.1)
+    x = cloud(3, 100, 0.1, seed=3)
     with pytest.warns(ConvergenceWarning, match="Returned is the fit by maximum likelihood instead"):
         fit = fit_torus(x, "pseudo_likelihood", submodel="torus graph", rng=0)
     assert fit.method == "likelihood"
+    assert fit.converged
     assert fit.submodel.order == 1
     np.testing.assert_allclose(exact_grid(MGvM.from_fit(fit)).moments, np.exp(1j * x).mean(axis=0), atol=1e-6)
 
