@@ -110,7 +110,7 @@ def test_merged_replicates_are_exact():
     signal, noise = KERNEL.k1, KERNEL.k2.noise_level
     values = np.stack([np.cos(y), np.sin(y)], axis=1)
     model = FIXED["projected"].fit(X, y)
-    assert len(model._parts[0].seen.inputs) < len(X)
+    assert len(model._parts[0].data.inputs) < len(X)
     assert model.log_evidence_ == pytest.approx(naive.log_evidence(signal, noise, X, values), rel=1e-10)
     queries = np.linspace(-0.5, 1.5, 30)[:, None]
     mean, variance = naive.predict(signal, noise, X, values, queries)
@@ -290,11 +290,11 @@ def test_merging_adds_the_weights_of_equal_pairs(sizes):
     np.testing.assert_array_equal(found.inputs, np.reshape(inputs, (-1, 2)))
     for row in range(len(y)):
         if not weights[row]:
-            assert found.group[row] == found.observation[row] == -1
+            assert found.input_of_row[row] == found.angle_of_row[row] == -1
             continue
-        np.testing.assert_array_equal(found.inputs[found.group[row]], X[row])
-        assert found.replicates.angles[found.observation[row]] == y[row]
-        assert found.replicates.starts[found.group[row]] <= found.observation[row]
+        np.testing.assert_array_equal(found.inputs[found.input_of_row[row]], X[row])
+        assert found.replicates.angles[found.angle_of_row[row]] == y[row]
+        assert found.replicates.starts[found.input_of_row[row]] <= found.angle_of_row[row]
 
 
 def test_orders_and_single_inputs():
