@@ -15,7 +15,7 @@ import mgvm
 from mgvm import cli
 from mgvm.cli import _density, _options, _pca, _progress, _regress
 from mgvm.mixture import estimator
-from mgvm.pca import estimator as _pca_settings
+from mgvm.pca import estimator as pca_estimator
 from mgvm.regression.baselines import GvMRegressor
 from mgvm.tables import columns, read_table, times
 from mgvm.workflows import regression
@@ -256,8 +256,8 @@ def test_words_of_the_help_are_those_of_the_library():
     assert _regress.TIMES == times.TIMES
     assert _regress.KERNELS == regression.KERNELS
     assert _density.FAMILIES == estimator.FAMILIES
-    assert set(_pca.PRIORS) == set(_pca_settings.PRIORS)
-    assert set(_pca.METHODS) == set(_pca_settings.METHODS)
+    assert set(_pca.PRIORS) == set(pca_estimator.PRIORS)
+    assert set(_pca.METHODS) == set(pca_estimator.METHODS)
 
 
 @pytest.mark.parametrize("command", ["regress", "density", "pca", "demo", "reproduce"])

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 # As in mgvm.pca.estimator, which is too heavy to import for a help text.
 STRUCTURES = ("none", "tree", "auto")
-PRIORS = ("von_mises", "uniform", "flat", "mixture", "kernel", "auto")
+PRIORS = ("von_mises", "uniform", "mixture", "kernel", "auto")
 METHODS = ("point", "vb")
 
 _EXAMPLES = """examples:
