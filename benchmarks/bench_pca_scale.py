@@ -18,12 +18,12 @@ from timing import download, table, verdict
 
 from mgvm import CircularPCA
 from mgvm.datasets import fetch_mocap
-from mgvm.experiments._table2_baselines import gplvm
-from mgvm.experiments._table2_gplvm import GPLVM
 from mgvm.pca import PPCA, em, priors
 from mgvm.pca.e_step import Parameters, Quadrature
 from mgvm.pca.rows import CHUNK, sum_chunk
 from mgvm.pca.skeleton import MaskedMap
+from paper.table2.baselines import gplvm
+from paper.table2.gplvm import GPLVM
 
 
 def model_of(columns, size, noise=0.1):

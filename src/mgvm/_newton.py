@@ -5,7 +5,7 @@ wrapped normal, the pseudo-likelihood of the mGvM. What differs between them, ho
 is solved, is a `NewtonPoint`; when a step is taken and when the climb ends is `climb`.
 
 Methods that are not this one stay where they are: steps of many distributions at once, each halved on its own
-(`learning.local_newton`, the families of mixtures), steps whose gradient is a Monte Carlo mean, and quasi-Newton
+(`learning.exact_likelihood`, the families of mixtures), steps whose gradient is a Monte Carlo mean, and quasi-Newton
 methods, which are SciPy's.
 """
 

@@ -21,7 +21,7 @@ from mgvm._grids import log_sum_exp
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning.rows import Rows, as_rows, circular_spread
+from mgvm.learning.rows import WeightedRows, as_rows, circular_variance
 from mgvm.mixture import em, missing
 from mgvm.mixture.conditional import ConditionalMixture, condition_mixture
 from mgvm.mixture.em import Mixture, MixtureFit
@@ -321,7 +321,7 @@ def _read_size(model: TorusMixture) -> Size:
     return Size(check.integer(model.n_components, "n_components", minimum=1))
 
 
-def _check_settings(model: TorusMixture, data: Rows) -> None:
+def _check_settings(model: TorusMixture, data: WeightedRows) -> None:
     """Refuse what cannot be fitted; warn of a constant column."""
     check.integer(model.n_init, "n_init", minimum=1)
     check.integer(model.n_average, "n_average", minimum=1)
@@ -341,7 +341,7 @@ def _check_settings(model: TorusMixture, data: Rows) -> None:
             f'n_components="auto" holds rows out and needs 2 at least, got n_samples = {data.n_rows}; give '
             "n_components as a number"
         )
-    spread = circular_spread(data.x, data.weights)
+    spread = circular_variance(data.x, data.weights)
     if data.n_rows > 1 and (spread < 1e-8).any():  # radians: constant but for rounding
         warnings.warn(
             f"column {int(np.argmin(spread))} of X is constant: its density has no finite maximum, so that "

@@ -16,7 +16,7 @@ from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.grid_density import GridDensity
-from mgvm.learning.rows import Rows
+from mgvm.learning.rows import WeightedRows
 from mgvm.mixture import em
 from mgvm.mixture.em import Mixture, MixtureFit
 from mgvm.mixture.families.base import Family, IntArray, take
@@ -148,7 +148,7 @@ def impute_mean_directions(family: Family, mixture: Mixture, x: FloatArray, n_dr
 
 
 def fit_rows(
-    fit: MixtureFit, data: Rows, size: Size, warm: Mixture | None, *, rounds: int = 6, copies: int = 5
+    fit: MixtureFit, data: WeightedRows, size: Size, warm: Mixture | None, *, rounds: int = 6, copies: int = 5
 ) -> None:
     """Fit a mixture to rows, missing angles imputed by draws between `rounds` of EM.
 

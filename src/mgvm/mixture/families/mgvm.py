@@ -19,7 +19,7 @@ import numpy as np
 from mgvm._numerics import torus_moments as frame
 from mgvm._validation import FloatArray
 from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
-from mgvm.learning import local_newton as newton
+from mgvm.learning import exact_likelihood as newton
 from mgvm.mixture.families.base import BoolArray, IntArray
 from mgvm.natural.parameters import Natural, unpack
 
@@ -70,9 +70,9 @@ class MGvMFamily:
         target = self._target(mean, total, anchor)
         space = self._space(x.shape[1])
         first = newton.gaussian_start(target, x.shape[1], self.order, floor=2e-3)
-        at = newton.state(first, target, space._replace(largest=np.inf))
+        at = newton.evaluate(first, target, space._replace(largest=np.inf))
         for _ in range(8):
-            at = newton.improve(at, target, space)[0]
+            at = newton.newton_step(at, target, space)[0]
         return self._components(at, anchor)
 
     def log_density(self, parameters: MGvMComponents, x: FloatArray, near: BoolArray | None = None) -> FloatArray:
@@ -90,9 +90,11 @@ class MGvMFamily:
         target = self._target(mean, total, parameters.anchor)
         target[~used] = parameters.mean[~used]  # a distribution that is its own target stays
         moments = frame.Moments(parameters.log_integral, parameters.mean, parameters.covariance)
-        at = newton.State(parameters.local, moments, (parameters.local * target).sum(axis=1) - parameters.log_integral)
+        at = newton.NewtonState(
+            parameters.local, moments, (parameters.local * target).sum(axis=1) - parameters.log_integral
+        )
         space = self._space(x.shape[1])
-        return self._components(newton.improve(at, target, space)[0], parameters.anchor)
+        return self._components(newton.newton_step(at, target, space)[0], parameters.anchor)
 
     def log_prior(self, parameters: MGvMComponents) -> FloatArray:
         """The log density of `shrinkage` rows spread evenly, (K,): -shrinkage · log Z, but for a constant."""
@@ -151,13 +153,13 @@ class MGvMFamily:
         anchor = centre[moved]
         local = frame.to_local(parameters.theta[moved], anchor, self.order)
         moments = frame.local_moments(local, parameters.dimension, self.order, quick=True)
-        fresh = self._components(newton.State(local, moments, moments.log_integral), anchor)
+        fresh = self._components(newton.NewtonState(local, moments, moments.log_integral), anchor)
         parts = [part.copy() for part in parameters]
         for part, new in zip(parts, fresh, strict=True):
             part[moved] = new
         return MGvMComponents(*parts)
 
-    def _components(self, at: newton.State, anchor: FloatArray) -> MGvMComponents:
+    def _components(self, at: newton.NewtonState, anchor: FloatArray) -> MGvMComponents:
         """Where Newton steps ended, as components."""
         theta = frame.from_local(at.local, anchor, self.order)
         log_integral = at.moments.log_integral
