@@ -156,7 +156,7 @@ def test_without_an_angle_that_does_nothing_all_is_as_before():
     fewer, narrow = drop_angles(belief, np.array([0]), sums, scale)
     assert narrow.mask.shape == (5, 3)
     assert fewer.parameters.size == 1
-    assert data.sums(fewer.parameters).log_likelihood == pytest.approx(sums.log_likelihood, abs=1e-9)
+    assert data.sums(fewer.parameters, ENGINE).log_likelihood == pytest.approx(sums.log_likelihood, abs=1e-9)
 
 
 def test_what_a_steady_angle_adds_becomes_part_of_the_offset():
