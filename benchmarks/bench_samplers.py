@@ -32,7 +32,7 @@ def ours(dist, start, seconds=3.0, **options):
     while True:
         marks = []  # of the clock after every round: the burn-in, which tunes Hamiltonian moves, is left out
 
-        def mark(done, total, marks=marks):
+        def mark(done, total, text, marks=marks):
             if done >= 400:
                 marks.append(time.process_time())
 

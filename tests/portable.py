@@ -1,7 +1,8 @@
 """Elementary functions with the same last bit on every machine, for the parameters of tests and for references.
 
-NumPy picks its loops for cos, exp, powers and the like, and for products of complex numbers, by what the CPU can do, and
-so do the C library behind `math` and the linear algebra behind `@`: their last bits differ. mpmath works with integers.
+NumPy picks its loops for cos, exp, powers and the like, and for products of complex numbers, by what the CPU can do,
+and so do the C library behind `math` and the linear algebra behind `@`: their last bits differ. mpmath works with
+integers.
 Sums, products, quotients, squares and square roots of real numbers are correctly rounded everywhere. CONTRIBUTING.md
 lists what else was found to have the same bits.
 """

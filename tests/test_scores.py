@@ -71,15 +71,14 @@ class TestAngularFromDistribution:
         expected = 2.0 - 1e-3 / np.sqrt(np.pi)
         assert scores.crps(VonMises(0.0, 1e6), 2.0) == pytest.approx(expected, rel=0, abs=1e-9)
 
-    def test_batches_broadcast_and_blocks_do_not_show(self, monkeypatch):
+    def test_batches_broadcast_and_blocks_do_not_show(self):
         dists = [VonMises(mu, kappa) for mu, kappa in [(0.0, 1.0), (1.0, 50.0), (3.0, 5.0), (-2.0, 0.2)]]
         y = np.array([[0.1, 2.0, -3.0, 1.0], [1.0, 1.0, 1.0, 1.0]])
         expected = [[scores.crps(dist, v) for dist, v in zip(dists, row, strict=True)] for row in y]
         assert_allclose(scores.crps(naive.Stack(dists), y), expected, rtol=1e-13)
         assert_allclose(scores.crps(naive.Stack(dists), 1.0), expected[1], rtol=1e-13)
-        monkeypatch.setattr("mgvm.scores._DISTRIBUTIONS", 3)
-        monkeypatch.setattr("mgvm.scores._BLOCK", 100)
-        assert_allclose(scores.crps(naive.Stack(dists), y[0]), expected[0], rtol=1e-13)
+        in_blocks = scores.angular_from_distribution(naive.Stack(dists), y[0], most_distributions=3, most_values=100)
+        assert_allclose(in_blocks, expected[0], rtol=1e-13)
 
 
 class TestFromSamples:

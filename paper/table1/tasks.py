@@ -77,13 +77,13 @@ class Model(NamedTuple):
 def circular(radii: Sequence[str] = ("soft", "free", "hard"), label: str = "", **options: Any) -> list[Model]:
     """Ours, by radius."""
     return [
-        Model(_RADII[radius] + label, CircularGPRegressor(radius=radius, random_state=0, **options)) for radius in radii
+        Model(_RADII[radius] + label, CircularGPRegressor(radial_scale=radius, random_state=0, **options)) for radius in radii
     ]
 
 
 def engines(*, joint: bool = False, gibbs: bool = True, **options: Any) -> list[Model]:
     """The hard circle by other engines than expectation propagation, at the best hyper-parameters alone."""
-    plain = {"radius": "hard", "average": False, "random_state": 0, **options}
+    plain = {"radial_scale": "hard", "average": False, "random_state": 0, **options}
     models = [Model("mGvM, one fit", CircularGPRegressor(**plain))] if joint else []
     models.append(Model("mGvM, mean field", CircularGPRegressor(inference="mean_field", **plain)))
     if gibbs:
@@ -335,7 +335,7 @@ def _protein_all() -> Task:
     options: dict[str, Any] = {"noise_order": 4, "n_starts": 1, "kernel": _rough_kernel()}
     parts = [("kernel", KernelCircularRegressor()), ("mixture", MixtureRegressor(40)), ("none", GvMRegressor("auto"))]
     models = [
-        *circular(("soft",), inference="neighbours", **options),
+        *circular(("soft",), inference="neighbors", **options),
         Model("stacked, with both", CircularStackingRegressor(parts)),
         Model("torus mixture", MixtureRegressor(40, n_average=2)),
         *(model for model in baselines() if "GP" not in model.name),

@@ -52,7 +52,11 @@ def test_a_chain_of_two_hundred(storage):
     exact = exact_chain(dist)
     score = (result.log_normalizer - exact.log_normalizer) / result.log_normalizer.standard_error
     assert abs(score) < 5.0
-    assert np.abs(result.marginals.moment(1) - exact.marginals.moment(1)).mean() < 0.08
+    # At worst each moment is a mean of that many draws. The mean square of 200 errors, some forty of them independent,
+    # is within 1 ± 5 √(2/40) of what is expected but once in 10⁵; four times that.
+    moments = exact.marginals.moment(1)
+    expected = np.mean(1 - np.abs(moments) ** 2) / result.log_normalizer.effective_sample_size
+    assert np.mean(np.abs(result.marginals.moment(1) - moments) ** 2) < 4 * expected
 
 
 def test_without_couplings_it_is_exact():
@@ -75,7 +79,7 @@ def test_poor_weights_warn():
 def test_progress_and_bad_input():
     dist = random_distribution(0, 2)
     seen = []
-    annealed_log_normalizer(dist, n_steps=5, rng=0, progress=lambda done, total: seen.append((done, total)))
+    annealed_log_normalizer(dist, n_steps=5, rng=0, progress=lambda done, total, _: seen.append((done, total)))
     assert seen == [(k, 5) for k in range(1, 6)]
     with pytest.raises(ValueError, match="n_chains must be >= 2"):
         annealed_log_normalizer(dist, n_chains=1)

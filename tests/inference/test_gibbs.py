@@ -212,11 +212,11 @@ def test_seeds_repeat_and_shapes():
 def test_progress_and_interruption():
     dist = random_distribution(1, 2)
     seen = []
-    gibbs_quietly(dist, 50, 2, burn_in=30, rng=0, progress=lambda done, total: seen.append((done, total)))
+    gibbs_quietly(dist, 50, 2, burn_in=30, rng=0, progress=lambda done, total, _: seen.append((done, total)))
     assert seen[-1] == (80, 80)
     assert all(a[0] <= b[0] for a, b in itertools.pairwise(seen))
 
-    def stop(done, total):
+    def stop(done, total, text):
         if done > 40:
             raise KeyboardInterrupt
 

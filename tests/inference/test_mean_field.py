@@ -20,7 +20,7 @@ from mgvm.natural.parameters import Natural, concentrations
 
 
 def log_normalizers(dist):
-    """log Z of each distribution of a batch: the last angle integrated by the GvM's normaliser, the others on a grid."""
+    """log Z of each distribution of a batch: the last angle by the GvM's normaliser, the others on a grid."""
     a = dist.a.reshape(-1, dist.dimension)
     rest = dist.dimension - 1
     n = int(40 + 14 * np.sqrt(concentrations(dist).max()))
@@ -216,7 +216,7 @@ def test_interruption_keeps_a_bound(stop):
     dist = chain(np.random.default_rng(19), 300, 20.0, 0.1)
     seen = []
 
-    def progress(done, total):
+    def progress(done, total, text):
         seen.append((done, total))
         if done == stop:
             raise KeyboardInterrupt

@@ -91,7 +91,7 @@ def test_path_recovers_a_chain_and_its_fits_are_those_of_single_penalties():
 
 
 def test_independent_angles_keep_no_edge():
-    x = np.random.default_rng(0).vonmises(0.3, 1.0, (400, 15))
+    x = np.random.default_rng(0).normal(0.3, 1.0, (400, 15))
     assert len(regularization_path(x).edges()) == 0
 
 

@@ -199,7 +199,7 @@ def test_a_start_at_the_solution_needs_no_steps():
 
 def test_progress_is_called():
     seen = []
-    iterative(angles(8, 500, 6), progress=lambda done, total: seen.append((done, total)))
+    iterative(angles(8, 500, 6), progress=lambda done, total, _: seen.append((done, total)))
     assert seen[0] == (1, 300)
 
 

@@ -1,4 +1,4 @@
-"""The E-step of circular PCA by brute force: distributions exp(hᵀv - ½vᵀGv) of one or two angles on a grid of the torus."""
+"""The E-step of circular PCA by brute force: exp(hᵀv - ½vᵀGv) of one or two angles on a grid of the torus."""
 
 from typing import NamedTuple
 

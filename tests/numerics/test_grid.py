@@ -83,7 +83,7 @@ def test_messages_and_what_they_divide_out(strength):
         exact = sites[d] + logsumexp(tables[d] + (sites[0] + messages[other])[:, None], axis=0)
         assert np.ptp(full[d] - exact) < scale
     fine = np.stack([sites, sites], axis=2)
-    chain.refine(fine, (belief, up, full), parent, couplings, True)
+    chain.refine(fine, chain.Beliefs(belief, up, full), parent, couplings, True)
     assert np.ptp(fine[:, :, 0] - full, axis=1).max() < scale
     difference, both = chain.pair_moments(belief, full, parent, couplings)
     z = np.exp(1j * naive.nodes(n))

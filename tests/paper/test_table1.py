@@ -228,8 +228,8 @@ def test_the_full_table_takes_more_splits_and_residues(everything, originals):
 
 def test_models_by_name():
     assert [model.name for model in circular(label="!")] == ["soft circle!", "free radius!", "mGvM, hard circle!"]
-    assert [model.estimator.radius for model in circular()] == ["soft", "free", "hard"]
-    assert {model.estimator.radius for model in engines(joint=True)} == {"hard"}
+    assert [model.estimator.radial_scale for model in circular()] == ["soft", "free", "hard"]
+    assert {model.estimator.radial_scale for model in engines(joint=True)} == {"hard"}
     assert sum(model.joint for model in engines(joint=True)) == 2
     assert not any(model.joint for model in engines())
     assert [name for name, _ in stacked(kernel_too=True).estimator.estimators] == [

@@ -17,7 +17,6 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import GvM, ProjectedNormal, WrappedNormal
 from mgvm._validation import DegreesWarning
-from mgvm.circle.fitting import fit_moments
 from mgvm.regression.base import Training, merge_replicates
 from mgvm.regression.baselines import (
     GvMRegressor,
@@ -217,18 +216,6 @@ def test_densities_of_gaussian_predictions():
     line = WrappedNormal(means[:, 0], np.sqrt(variances[:, 0]))
     found = densities.wrapped(angles, means[:, :1], variances[:, :1])[0]
     np.testing.assert_allclose(found, line.logpdf(angles), rtol=1e-9, atol=1e-12)
-
-
-def test_many_distributions_from_moments():
-    rng = np.random.default_rng(0)
-    truth = rng.normal(size=(20, 3)) + 1j * rng.normal(size=(20, 3))
-    truth[0], truth[1] = 0.0, (300.0, 5.0, 0.0)
-    moments = np.stack([GvM(truth).moment(t) for t in (1, 2, 3)], axis=1)
-    found = fit_moments(moments / (1.0 - 1e-6), np.full(20, 1e12), np.zeros((20, 3), dtype=complex))
-    again = np.stack([GvM(found).moment(t) for t in (1, 2, 3)], axis=1)
-    np.testing.assert_allclose(again, moments, atol=1e-6)
-    few = fit_moments(np.ones((1, 1), dtype=complex), np.array([1.0]), np.zeros((1, 1), dtype=complex))
-    assert 0.3 < abs(few[0, 0]) < 30.0  # a single angle
 
 
 @pytest.mark.parametrize("selection", ["evidence", "loo"])

@@ -26,9 +26,46 @@ import numpy as np
 from mgvm._newton import climb
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.angles import wrap
 from mgvm.circle import base
-from mgvm.circle.base import Sample
 from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, concentration, total_concentration
+
+
+class Sample(NamedTuple):
+    """Angles as offsets from their mean direction, in increasing order, with shares that sum to one."""
+
+    offset: FloatArray
+    share: FloatArray
+    centre: float
+
+    @classmethod
+    def of(cls, angles: FloatArray, weights: FloatArray, dist: str) -> Self:
+        """Keep the angles of positive weight; refuse those that are all equal."""
+        angles, weights = angles[weights > 0], weights[weights > 0]
+        share = weights / weights.sum()
+        centre = float(np.arctan2(share @ np.sin(angles), share @ np.cos(angles)))
+        offset = np.asarray(wrap(angles - centre))
+        if np.abs(offset).max() <= 8.0 * np.finfo(float).eps * max(1.0, float(np.abs(angles).max())):
+            raise ValueError(
+                f"all angles are equal to {float(angles[0]):g}: the likelihood of {dist} grows without bound as it "
+                "narrows; give at least two different angles, or make the distribution with a spread of your own"
+            )
+        order = np.argsort(offset)
+        return cls(offset[order], share[order], centre)
+
+    @property
+    def deficit(self) -> float:
+        """1 - R, one minus the resultant length, as E 2 sin²(d/2): exact for the narrowest data."""
+        return 2.0 * float(self.share @ np.sin(0.5 * self.offset) ** 2)
+
+    def coarse(self, groups: int = 2048) -> Self:
+        """Centres of mass of groups of neighbours: a small problem whose optimum is nearly that of all angles."""
+        if self.offset.size <= 2 * groups:
+            return self
+        begin = np.linspace(0, self.offset.size, groups, endpoint=False).astype(int)
+        share = np.add.reduceat(self.share, begin)
+        offset = np.add.reduceat(self.share * self.offset, begin) / share
+        return self._replace(offset=offset, share=share)
 
 
 class GvMFit(NamedTuple):

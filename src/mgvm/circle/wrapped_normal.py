@@ -1,14 +1,11 @@
 """The wrapped normal distribution: a normal variable rolled onto the circle.
 
-The theta function of the wrapped normal distribution, on plain arrays.
-
-With d the offset from the mean in [-π, π] and ρ = e^{-σ²/2},
+With d the offset from the mean in [-π, π] and ρ = e^{-σ²/2}, its density is a theta function,
 
     p(d) = Σ_k N(d | 2πk, σ²) = (1 + 2 Σ_{n≥1} ρ^{n²} cos nd) / 2π.
 
-The sum over images k converges fast for small σ, the sum over harmonics n for large σ.
-
-Maximum likelihood for the wrapped normal distribution: Newton's method on (μ, log σ).
+The sum over images k converges fast for small σ, the sum over harmonics n for large σ. The functions of plain arrays
+come first, then maximum likelihood by Newton's method on (μ, log σ), then the class.
 """
 
 from __future__ import annotations
@@ -25,14 +22,18 @@ from mgvm import _validation as check
 from mgvm._newton import climb
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
-from mgvm.circle.base import RESULTANT_ROUNDING, CircularDistribution, Cumulative, Sample
+from mgvm.circle.base import RESULTANT_ROUNDING, CircularDistribution, Cumulative
+from mgvm.circle.fitting import Sample
+from mgvm.circle.highest_density import CriticalPoints
 
 # At this sigma three images (relative remainder e^{-8π²/σ²} = 6e-16) and five harmonics (ρ^36 = 3e-18) both suffice,
 # and the sum of harmonics, at least 0.37 everywhere, loses no digits.
-CROSSOVER = 1.5
-_SMALLEST_SQUARE = 1e-300  # of sigma where it divides: all images but the nearest vanish long before
+_CROSSOVER = 1.5
 
 Formula = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+# ---- the theta function ---------------------------------------------------------------------------------------------
 
 
 def log_density(offset: FloatArray, sigma: FloatArray) -> FloatArray:
@@ -56,14 +57,14 @@ def hermite_ratios(offset: FloatArray, sigma: float) -> FloatArray:
     On the line these are the Hermite polynomials of d/σ. The heat equation ∂p/∂σ² = ½ p'' makes them all that the
     first two derivatives of log p in μ and σ need.
     """
-    if sigma < CROSSOVER:
+    if sigma < _CROSSOVER:
         return _hermite_by_images(offset, sigma)
     return _hermite_by_harmonics(offset, sigma)
 
 
 def _choose(offset: FloatArray, sigma: FloatArray, images: Formula, harmonics: Formula) -> FloatArray:
     """`images` where sigma is below the crossover, `harmonics` above, without evaluating either in vain."""
-    wide = sigma >= CROSSOVER
+    wide = sigma >= _CROSSOVER
     if not wide.any():
         return images(offset, sigma)
     if wide.all():
@@ -79,14 +80,15 @@ def _image_weights(offset: FloatArray, sigma: FloatArray) -> tuple[FloatArray, F
     # (|d| - 2πk)² - d² = 4πk(πk - |d|): the squares themselves, which cancel, are never formed.
     distance = np.abs(offset)
     with np.errstate(over="ignore", under="ignore"):
-        rate = 2.0 * np.pi / np.maximum(sigma**2, _SMALLEST_SQUARE)
+        # Where the floor binds, all images but the nearest have vanished long before.
+        rate = 2.0 * np.pi / np.maximum(sigma**2, 1e-300)
         first = np.exp(-rate * (np.pi - distance))
         return first, np.exp(-rate * (np.pi + distance)), (first * np.exp(-rate * np.pi)) ** 2
 
 
 def _log_density_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
     with np.errstate(over="ignore", under="ignore"):
-        near = -0.5 * (offset / sigma) ** 2 - np.log(sigma) - 0.5 * _LOG_TURN
+        near = -0.5 * (offset / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2.0 * np.pi)
     first, back, second = _image_weights(offset, sigma)
     return near + np.log1p(first + back + second)
 
@@ -94,7 +96,7 @@ def _log_density_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
 def _slope_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
     first, back, second = _image_weights(offset, sigma)
     turns = (first - back + 2.0 * second) / (1.0 + first + back + second)
-    return (np.copysign(2.0 * np.pi * turns, offset) - offset) / np.maximum(sigma**2, _SMALLEST_SQUARE)
+    return (np.copysign(2.0 * np.pi * turns, offset) - offset) / np.maximum(sigma**2, 1e-300)
 
 
 def _harmonic_weights(sigma: FloatArray) -> list[FloatArray]:
@@ -115,7 +117,7 @@ def _clenshaw(cos: FloatArray, weights: list[FloatArray]) -> tuple[FloatArray, F
 
 
 def _log_density_by_harmonics(offset: FloatArray, sigma: FloatArray) -> FloatArray:
-    return np.log1p(_clenshaw(np.cos(offset), _harmonic_weights(sigma))[0]) - _LOG_TURN
+    return np.log1p(_clenshaw(np.cos(offset), _harmonic_weights(sigma))[0]) - np.log(2.0 * np.pi)
 
 
 def _slope_by_harmonics(offset: FloatArray, sigma: FloatArray) -> FloatArray:
@@ -162,6 +164,9 @@ def _hermite_by_harmonics(offset: FloatArray, sigma: float) -> FloatArray:
         total += cos
         out += np.stack([scale * sin, -(scale**2) * cos, -(scale**3) * sin, scale**4 * cos])
     return out / total
+
+
+# ---- maximum likelihood ---------------------------------------------------------------------------------------------
 
 
 def maximum_likelihood(sample: Sample) -> tuple[float, float]:
@@ -216,9 +221,7 @@ class _FitPoint:
         return type(self)(self.sample, *self.end(share))
 
 
-_LOG_TURN = np.log(2.0 * np.pi)
-# Below this sigma the mass beyond half a turn, e^{-π²/2σ²}, is lost in rounding: the entropy is that of the line.
-_NO_WRAPPING = 0.36
+# ---- the distribution -----------------------------------------------------------------------------------------------
 
 
 class WrappedNormal(CircularDistribution):
@@ -310,8 +313,9 @@ class WrappedNormal(CircularDistribution):
 
     def entropy(self) -> FloatArray:
         """-E log p: ½ log(2πe σ²) where nothing wraps, by quadrature where something does."""
-        out = np.asarray(0.5 * (1.0 + _LOG_TURN) + np.log(self.sigma))
-        wraps = self.sigma > _NO_WRAPPING
+        out = np.asarray(0.5 * (1.0 + np.log(2.0 * np.pi)) + np.log(self.sigma))
+        # Below this sigma the mass beyond half a turn, e^{-π²/2σ²}, is lost in rounding.
+        wraps = self.sigma > 0.36
         if wraps.any():
             out[wraps] = super(WrappedNormal, self[wraps]).entropy()
         return out[()]
@@ -319,16 +323,16 @@ class WrappedNormal(CircularDistribution):
     def _centred(self) -> tuple[Self, FloatArray]:
         return type(self)(np.zeros(self.batch_shape), self.sigma), self.mu
 
-    def _critical_points(self) -> tuple[np.ndarray, FloatArray, np.ndarray]:
-        """The mode μ and the antimode μ + π of each distribution of a flat batch; none where it is uniform to rounding."""
+    def _critical_points(self) -> CriticalPoints:
+        """The mode μ and the antimode μ + π of each distribution of a flat batch; none where it is uniform."""
         row = np.repeat(np.nonzero(self.resultant_length() > RESULTANT_ROUNDING)[0], 2)
         kind = np.tile([1, -1], row.size // 2)
-        return row, wrap(self.mu[row]) + np.where(kind > 0, 0.0, np.pi), kind
+        return CriticalPoints(row, wrap(self.mu[row]) + np.where(kind > 0, 0.0, np.pi), kind)
 
     def _panels(self) -> FloatArray:
         # The density is Gaussian on the scale σ. The log density is a parabola up to the antimode, where two images
         # meet: there it is log(1 + e^{-aε}) in the distance ε, a = 2π/σ², and matters to KL(p ‖ this).
-        sigma = np.minimum(self.sigma[..., None], CROSSOVER)
+        sigma = np.minimum(self.sigma[..., None], _CROSSOVER)
         bell = np.minimum(3.0 * sigma * np.arange(1, 4), np.pi)
         seam = np.pi - np.minimum(sigma**2 / (2.0 * np.pi) * np.array([36.0, 12.0, 4.0]), np.pi)
         quarters = np.broadcast_to([0.25 * np.pi, 0.5 * np.pi, 0.75 * np.pi], bell.shape)

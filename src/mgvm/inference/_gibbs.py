@@ -160,7 +160,7 @@ def gibbs(
     start : array_like, shape (n_chains, D) or (D,), optional
         First angles. With a start the couplings do not grow during the burn-in.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (rounds done, rounds in all).
+        True prints lines on standard error once the run takes long; a callable gets (rounds done, rounds in all, "gibbs").
 
     Returns
     -------
@@ -401,7 +401,7 @@ def _draw(
     paths: HamiltonianMoves | None,
 ) -> Iterator[int]:
     """Fill `out` (draws, chains, D) in steps that take a moment each; yields the number of draws made."""
-    only_sweeps = not blocks and paths is None
+    only_sweeps, single = not blocks and paths is None, plan._replace(thin=1)
     done, step = 0, 1
     while done < len(out):
         begin = time.perf_counter()
@@ -412,7 +412,7 @@ def _draw(
                 rotate(kernel, x, rng, block)
             if paths is not None:
                 paths.run(x, rng)
-            kernel.run(x, plan._replace(thin=1), rng, out[done : done + 1])
+            kernel.run(x, single, rng, out[done : done + 1])
         done = min(done + step, len(out))
         if only_sweeps:
             # A tenth of a second of compiled work between two looks at the clock and at Ctrl-C.

@@ -360,7 +360,7 @@ def mean_field(
     rng : None, int or Generator
         For random starts.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (sweeps done, max_sweeps).
+        True prints lines on standard error once the run takes long; a callable gets (sweeps done, max_sweeps, "mean_field").
 
     Returns
     -------

@@ -103,7 +103,7 @@ def likelihood(
     rng : None, seed or Generator
         For Gibbs chains.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (steps done, steps at most).
+        True prints lines on standard error once the run takes long; a callable gets (steps done, steps at most, text).
     standard_errors : bool
         Whether to give those of the parameters, from the Fisher matrix.
 

@@ -91,7 +91,7 @@ def pseudo_likelihood(
     standard_errors : bool
         Whether to compute those of the parameters, by the sandwich formula; for up to a few thousand parameters.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (steps done, steps at most).
+        True prints lines on standard error once the run takes long; a callable gets (steps done, steps at most, text).
 
     Returns
     -------

@@ -74,7 +74,7 @@ def score_matching(
         A Cholesky factor of H, or conjugate gradients. "auto" is dense up to 600 parameters of the full model, from
         where on conjugate gradients are faster and need less memory.
     progress : bool or callable
-        Whether to print progress, or a function of (done, total).
+        Whether to print progress, or a function of (done, total, text).
 
     Returns
     -------

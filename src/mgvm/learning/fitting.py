@@ -100,7 +100,7 @@ def fit_torus(
     tolerance, max_iterations, start
         Of the method, whose own defaults hold where they are None.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (done, total).
+        True prints lines on standard error once the run takes long; a callable gets (done, total, text).
 
     Returns
     -------

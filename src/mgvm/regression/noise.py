@@ -1,8 +1,8 @@
 """Noise of circular regression: the distribution of an observed angle around its latent direction, with learnt
 coefficients.
 
-A noise distribution has real coefficients ρ (its hyper-parameters) and tells, for replicates of observations that share an
-input, the log-likelihood of a latent direction at given nodes with its derivatives in ρ.
+A noise distribution has real coefficients ρ (its hyper-parameters) and tells, for the replicates of every input, the
+log-likelihood of a latent direction at given nodes with its derivatives in ρ.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ class Noise(Protocol):
         """Coefficients ρ to begin with, also the centre of their weak prior."""
 
     @property
-    def two_sided(self) -> FloatArray | None:
+    def two_modes(self) -> FloatArray | None:
         """Coefficients of another kind to begin with, if there are."""
 
     def likelihood(self, rho: FloatArray, replicates: Replicates, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -92,8 +92,8 @@ class GvMNoise:
         return rho
 
     @property
-    def two_sided(self) -> FloatArray | None:
-        """Another start where the order allows it: two replicates half a turn apart, which no descent from one finds."""
+    def two_modes(self) -> FloatArray | None:
+        """Another start where the order allows it: two modes half a turn apart, which no descent from one finds."""
         if self.order < 2:
             return None
         rho = self.start
@@ -110,7 +110,7 @@ class GvMNoise:
         return np.asarray(np.sinh(rho) @ self._basis())
 
     def likelihood(self, rho: FloatArray, replicates: Replicates, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Re Σ_t η_t conj(Σ w e^{itψ}) e^{itφ} less the normaliser: only the harmonics of a group enter."""
+        """Re Σ_t η_t conj(Σ w e^{itψ}) e^{itφ} less the normaliser: only the harmonics of the replicates enter."""
         facts = gvm_facts(self.eta(rho)[None], max(2, self.order))
         waves = _waves(nodes, self.order)
         sums, total = replicates.harmonics(self.order).conj(), replicates.total
@@ -148,9 +148,9 @@ class ContaminatedNoise:
         return np.append(self.clean.start, np.log(0.05 / 0.95))
 
     @property
-    def two_sided(self) -> FloatArray | None:
+    def two_modes(self) -> FloatArray | None:
         """That of the clean distribution, with the same share."""
-        clean = self.clean.two_sided
+        clean = self.clean.two_modes
         return None if clean is None else np.append(clean, self.start[-1])
 
     def likelihood(self, rho: FloatArray, replicates: Replicates, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:

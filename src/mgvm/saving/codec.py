@@ -141,8 +141,6 @@ class Encoder:
             arguments = ADAPTERS[saved.name].arguments(value)
         else:
             arguments = {name: getattr(value, name) for name in arguments_of(type(value))}
-        for name in saved.without_rows:
-            arguments[name] = _drop_rows(arguments[name])
         node = {"kind": "object", "class": saved.name, "arguments": self._named(arguments, where)}
         if saved.is_estimator:
             fitted = {name: part for name, part in vars(value).items() if name not in arguments}
@@ -160,17 +158,6 @@ class Encoder:
         if value.dtype.kind in "UO" and all(type(text) is str for text in texts):
             return {"kind": "texts", "items": texts, "shape": list(value.shape), "fixed": value.dtype.kind == "U"}
         raise TypeError(f"{where} is an array of {value.dtype}; numbers and texts can be saved")
-
-
-def _drop_rows(value: Any) -> Any:
-    """Arrays, or tuples of them, without rows; what else there is unchanged."""
-    if isinstance(value, np.ndarray):
-        return value[:0]
-    if type(value) is tuple:
-        return tuple(_drop_rows(item) for item in value if not isinstance(item, tuple))
-    if isinstance(value, tuple):
-        return type(value)(*(_drop_rows(item) for item in value))
-    return value
 
 
 def _refusal(value: Any, where: str) -> str:

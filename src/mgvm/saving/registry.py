@@ -43,31 +43,21 @@ ESTIMATORS = {
 PARTS = {
     "LogNormalizer": "mgvm.inference.result:LogNormalizer",
     "KinematicTree": "mgvm.pca.skeleton:KinematicTree",
-    "regression.ChainFit": "mgvm.regression.search:ChainFitted",
-    "regression.ChainModel": "mgvm.regression.engines.chain:ChainModel",
+    "regression.ChainPosterior": "mgvm.regression.engines.chain:ChainPosterior",
     "regression.ChainState": "mgvm.regression.engines.chain:ChainState",
-    "regression.ChainTuned": "mgvm.regression.engines.chain:ChainTuned",
     "regression.ContaminatedNoise": "mgvm.regression.noise:ContaminatedNoise",
-    "regression.DenseFit": "mgvm.regression.prediction:DenseFitted",
-    "regression.DensePosterior": "mgvm.regression.prediction:Posterior",
-    "regression.DenseScore": "mgvm.regression.engines.dense:Score",
-    "regression.DenseState": "mgvm.regression.engines.dense:State",
-    "regression.DenseTuned": "mgvm.regression.engines.dense:Tuned",
+    "regression.DensePosterior": "mgvm.regression.engines.dense:DensePosterior",
     "regression.GramKernel": "mgvm.regression.prior:GramKernel",
     "regression.GvMNoise": "mgvm.regression.noise:GvMNoise",
     "regression.MergedTraining": "mgvm.regression.base:MergedTraining",
-    "regression.NeighborBlock": "mgvm.regression.engines.neighbours:Block",
-    "regression.NeighborFit": "mgvm.regression.search:NeighbourFitted",
-    "regression.NeighborState": "mgvm.regression.engines.neighbours:NeighbourState",
-    "regression.NeighborTuned": "mgvm.regression.engines.neighbours:NeighbourTuned",
-    "regression.Neighborhood": "mgvm.regression.engines.neighbours:Neighbourhood",
+    "regression.NeighborsPosterior": "mgvm.regression.engines.neighbors:NeighborsPosterior",
+    "regression.PaperPosterior": "mgvm.regression.engines.paper:PaperPosterior",
     "regression.PlanarGP": "mgvm.regression.baselines.planar_gp:Field",
     "regression.PlanarGPData": "mgvm.regression.baselines.planar_gp:Seen",
     "regression.PlanarGPSolution": "mgvm.regression.baselines.planar_gp:Solved",
     "regression.Prior": "mgvm.regression.prior:Prior",
     "regression.Replicates": "mgvm.regression.noise:Replicates",
     "regression.Smoothing": "mgvm.regression.baselines.kernel:Smoothing",
-    "regression.TiltedMoments": "mgvm.regression.engines.tilted:Tilted",
     "mixture.DirectedFamily": "mgvm.mixture.families.directed:DirectedFamily",
     "mixture.DirectedParameters": "mgvm.mixture.families.directed:DirectedParameters",
     "mixture.MGvMComponents": "mgvm.mixture.families.mgvm:MGvMComponents",
@@ -97,14 +87,6 @@ PARTS = {
     "sklearn.WhiteKernel": "sklearn.gaussian_process.kernels:WhiteKernel",
 }
 
-# Arguments that a fit needed and no prediction does: saved without their rows, which would be most of the file.
-WITHOUT_ROWS = {
-    "regression.DenseState": ("covariance", "tilted"),
-    "regression.DenseScore": ("covariance_gradient",),
-    "regression.NeighborState": ("places", "tilted", "change", "own"),
-    "regression.Neighborhood": ("blocks",),
-}
-
 
 class SavedClass(NamedTuple):
     """A class of the registry: its name in files and where it is."""
@@ -117,11 +99,6 @@ class SavedClass(NamedTuple):
     def is_estimator(self) -> bool:
         """Whether a fit leaves attributes that are saved besides the arguments."""
         return self.name in ESTIMATORS
-
-    @property
-    def without_rows(self) -> tuple[str, ...]:
-        """Arguments that are saved without their rows."""
-        return WITHOUT_ROWS.get(self.name, ())
 
     def load(self) -> type:
         """The class itself."""

@@ -1,10 +1,8 @@
 """``mgvm regress``, ``density`` and ``pca``: what they print and write, what they refuse, and their exit codes."""
 
 import json
-import os
 import subprocess
 import sys
-import time
 
 import numpy as np
 import pandas as pd
@@ -13,26 +11,26 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 import mgvm
 from mgvm import cli
-from mgvm.cli import _density, _options, _pca, _progress, _regress
+from mgvm.cli import options
 from mgvm.mixture import estimator
-from mgvm.pca import estimator as _pca_settings
+from mgvm.pca import estimator as pca_estimator
 from mgvm.regression.baselines import GvMRegressor
-from mgvm.tables import columns, read_table, times
+from mgvm.tables import read_table
+from mgvm.workflows import options as workflow_options
 from mgvm.workflows import regression
-from mgvm.workflows import regression as _regress_models
 
 
 @pytest.fixture(autouse=True)
 def quick(monkeypatch):
     """Ours without a search for hyper-parameters, one baseline, and no progress however slow the machine is."""
-    monkeypatch.setattr(_progress, "PATIENCE", 1e4)
+    monkeypatch.setattr("mgvm._progress._PATIENCE", 1e4)
 
-    def ours(kernel, seed, peaks):
+    def build_model(kernel, chosen):
         kernel = kernel or ConstantKernel(0.5) * Matern(5.0, nu=1.5) + ConstantKernel(0.1)
-        return mgvm.CircularGPRegressor(kernel, selection=None, average=False, n_starts=1, random_state=seed)
+        return mgvm.CircularGPRegressor(kernel, selection=None, average=False, n_starts=1, random_state=chosen.seed)
 
-    monkeypatch.setattr(_regress_models, "ours", ours)
-    monkeypatch.setattr(_regress_models, "baselines", lambda kernel: {"no inputs": GvMRegressor()})
+    monkeypatch.setattr(regression, "build_model", build_model)
+    monkeypatch.setattr(regression, "build_baselines", lambda kernel: {"no inputs": GvMRegressor()})
 
 
 @pytest.fixture
@@ -60,7 +58,7 @@ def test_regress_prints_a_summary_and_writes_predictions(here, capsys):
     assert cli.main(["regress", *WIND, "--predict", "new.csv", "--out", "out.parquet"]) == 0
     out, err = capsys.readouterr()
     assert err == ""
-    assert "wind.csv: 25 rows, 24 learnt from" in out
+    assert "wind.csv: 25 rows, 24 in the training set" in out
     assert "degrees clockwise from north, 1 missing" in out
     assert "> circular Gaussian process" in out
     assert "wrote out.parquet" in out
@@ -72,7 +70,7 @@ def test_without_a_file_to_write_the_first_predictions_are_shown(here, capsys):
     assert cli.main(["regress", *WIND, "--no-compare"]) == 0
     out = capsys.readouterr().out
     assert "the first 5 of 25 rows" in out
-    assert "dir_90_arcs" in out
+    assert "dir_hdr90_arcs" in out
     assert "circular Gaussian process  " not in out
     assert names(here) == ["new.csv", "wind.csv"]
 
@@ -98,7 +96,7 @@ def test_a_saved_model_predicts_the_same(here, capsys):
     assert cli.main(["regress", "new.csv", "--load", "m.mgvm", "--out", "b.csv"]) == 0
     assert (here / "a.csv").read_bytes() == (here / "b.csv").read_bytes()
     notes = mgvm.saving.notes_of("m.mgvm")
-    assert (notes["job"], notes["angle"], notes["unit"]["name"]) == ("regress", "dir", "compass")
+    assert (notes["workflow"], notes["angle"], notes["unit"]["name"]) == ("regression", "dir", "compass")
     capsys.readouterr()
     assert cli.main(["density", "new.csv", "--load", "m.mgvm"]) == 3
     assert "use mgvm regress --load" in capsys.readouterr().err
@@ -182,7 +180,7 @@ def test_a_report_is_written(here, capsys):
         (["density", "wind.csv", "--angles", "dir", "--samples-out", "a.csv"], 2, "--samples 1000"),
         (["density", "wind.csv", "--angles", "dir", "--samples", "-2"], 2, "0 or more"),
         (["pca", "wind.csv"], 2, "--columns must be given"),
-        (["pca", "wind.csv", "--columns", "lon", "lat", "--components", "0"], 2, "from 1, got 0"),
+        (["pca", "wind.csv", "--columns", "lon", "lat", "--components", "0"], 2, "1 or more, got 0"),
         (["pca", "wind.csv", "--columns", "lon"], 3, "two or more"),
     ],
 )
@@ -198,7 +196,7 @@ def test_what_is_wrong_is_one_line_with_its_exit_code(here, capsys, call, code, 
 
 
 def test_refusals_come_before_the_work(here, monkeypatch):
-    monkeypatch.setattr(_options, "read", lambda *_: pytest.fail("read before looking"))
+    monkeypatch.setattr(options, "read", lambda *_: pytest.fail("read before looking"))
     for option, name in (("--out", "new.csv"), ("--report", "there.html"), ("--save", "new.csv")):
         (here / "there.html").write_text("mine")
         assert cli.main(["regress", *WIND, option, name]) == 2
@@ -233,7 +231,7 @@ def test_ctrl_c_leaves_no_half_file(here, capsys, monkeypatch):
     def interrupt(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(_regress_models, "fitted", interrupt)
+    monkeypatch.setattr(regression, "fit_model", interrupt)
     assert cli.main(["regress", *WIND, "--out", "a.csv", "--save", "m.mgvm"]) == 130
     assert "stopped" in capsys.readouterr().err
     assert names(here) == ["new.csv", "wind.csv"]
@@ -243,7 +241,7 @@ def test_an_error_of_the_program_is_no_traceback_unless_asked_for(here, capsys, 
     def broken(*_):
         raise RuntimeError("oh")
 
-    monkeypatch.setattr(_options, "read", broken)
+    monkeypatch.setattr(options, "read", broken)
     assert cli.main(["regress", *WIND]) == 1
     assert "RuntimeError: oh" in capsys.readouterr().err
     monkeypatch.setenv("MGVM_TRACEBACK", "1")
@@ -251,16 +249,30 @@ def test_an_error_of_the_program_is_no_traceback_unless_asked_for(here, capsys, 
         cli.main(["regress", *WIND])
 
 
-def test_words_of_the_help_are_those_of_the_library():
-    assert _options.UNITS == columns.UNITS
-    assert _regress.TIMES == times.TIMES
-    assert _regress.KERNELS == regression.KERNELS
-    assert _density.FAMILIES == estimator.FAMILIES
-    assert set(_pca.PRIORS) == set(_pca_settings.PRIORS)
-    assert set(_pca.METHODS) == set(_pca_settings.METHODS)
+def test_choices_of_the_options_are_those_of_the_library():
+    assert workflow_options.FAMILIES == estimator.FAMILIES
+    assert set(workflow_options.PRIORS) == set(pca_estimator.PRIORS)
+    assert set(workflow_options.METHODS) == set(pca_estimator.METHODS)
 
 
-@pytest.mark.parametrize("command", ["regress", "density", "pca", "demo", "reproduce"])
+def test_every_option_has_a_flag_with_its_default(here, monkeypatch):
+    asked = []
+
+    def stop(table, chosen, **_):
+        asked.append(chosen)
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(regression, "run_regression", stop)
+    assert cli.main(["regress", *WIND]) == 130
+    assert asked == [workflow_options.RegressionOptions("dir", ["lon"], unit="compass")]
+    more = "--circular-inputs lat:hours --time-as days --kernel periodic --period 3 --noise-order 2 --groups lat"
+    assert cli.main(["regress", *WIND, *more.split(), "--seed", "7", "--no-compare"]) == 130
+    assert asked[1] == workflow_options.RegressionOptions(
+        "dir", ["lon"], ["lat:hours"], "compass", "days", "periodic", 3.0, 2, "lat", seed=7, compare=False
+    )
+
+
+@pytest.mark.parametrize("command", ["regress", "density", "pca"])
 def test_help_has_the_exit_codes_and_loads_nothing_heavy(command):
     code = f"""if True:
         import sys
@@ -273,34 +285,3 @@ def test_help_has_the_exit_codes_and_loads_nothing_heavy(command):
     """
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert "130 stopped with Ctrl-C" in " ".join(done.stdout.split())
-
-
-class Terminal:
-    """An error stream that says it is a terminal."""
-
-    def __init__(self):
-        self.text = ""
-
-    def isatty(self):
-        return True
-
-    def write(self, text):
-        self.text += text
-
-    def flush(self):
-        pass
-
-
-def test_progress_on_a_terminal_is_one_line_written_over(monkeypatch):
-    stream = Terminal()
-    monkeypatch.setattr(sys, "stderr", stream)
-    monkeypatch.setattr(_progress, "PATIENCE", 0.01)
-    monkeypatch.setattr(_progress, "_FRAME", 0.01)
-    monkeypatch.setattr(_progress.shutil, "get_terminal_size", lambda: os.terminal_size((60, 20)))
-    with _progress.Progress("a note") as progress:
-        progress("comparing", 0.5)
-        time.sleep(0.3)
-    assert "\n" not in stream.text
-    assert "[##########..........] comparing (0 s" in stream.text
-    assert stream.text.endswith("\r\x1b[2K")  # nothing of it stays
-    assert max(map(len, stream.text.split("\r\x1b[2K"))) < 60

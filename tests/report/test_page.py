@@ -110,9 +110,9 @@ def test_backticks_are_code_and_escaped():
 
 def test_numbers_stand_to_the_right_and_texts_do_not():
     rows = [["1 model", 1234567, -0.000012345, "3.1 ± 0.2", True], ["b", 2, np.nan, "–", False]]
-    text = Page("x").table(["name", "count", "score", "behind", "settled"], rows).html()
+    text = Page("x").table(["name", "count", "score", "difference", "converged"], rows).html()
     classes = re.findall(r'<th scope="col"( class="number")?>(\w+)</th>', text)
-    assert [name for right, name in classes if right] == ["count", "score", "behind"]
+    assert [name for right, name in classes if right] == ["count", "score", "difference"]
     for shown in ("1,234,567", "−1.234e-05", "–", "yes", "no"):
         assert f">{shown}</td>" in text
 

@@ -1,12 +1,11 @@
-"""The job `density`: components, rows, samples, gaps, and what is refused."""
+"""The workflow `density`: components, rows, samples, gaps, and what is refused."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from mgvm.tables import TableError
-from mgvm.workflows import run_density
-from mgvm.workflows.saved import density_with
+from mgvm.workflows import DensityOptions, apply_density, run_density
 
 
 def residues(count=60, seed=0):
@@ -20,7 +19,7 @@ def test_two_groups_are_found_and_beat_independence():
     frame = residues()
     frame.loc[1, "psi"] = np.nan
     frame.loc[2] = np.nan
-    result = run_density(frame, ["phi", "psi"], components=2, component="von_mises", samples=200)
+    result = run_density(frame, DensityOptions(["phi", "psi"], components=2, component="von_mises", samples=200))
     assert (result.data.rows, result.data.used, result.data.missing) == (60, 59, 3)
     assert [note[-3:] for note in result.data.notes] == [" 1.", " 1."]
     means = result.components[["phi_mean", "psi_mean"]].to_numpy()
@@ -36,7 +35,7 @@ def test_two_groups_are_found_and_beat_independence():
     names = [score.name for score in result.comparison.scores]
     assert names[0] == "mixture on the torus"
     assert names[-1] == "uniform"
-    assert result.comparison.scores[-1].log_density == pytest.approx(-np.log(2 * np.pi) * 117 / 59)
+    assert result.comparison.scores[-1].log_likelihood == pytest.approx(-np.log(2 * np.pi) * 117 / 59)
     assert {"one component", "independent von Mises", "independent angles, a mixture each"} < set(names)
     assert result.calibration.share(0.9) == pytest.approx(0.9, abs=0.12)
     # Where the columns have signs, so do the samples.
@@ -45,11 +44,12 @@ def test_two_groups_are_found_and_beat_independence():
     assert not (result.samples["psi"].head(100) < 0.0).all()
 
 
-def test_a_fitted_mixture_on_new_rows():
+def test_a_saved_mixture_on_new_rows(tmp_path):
     frame = residues()
-    first = run_density(frame, ["phi", "psi"], components=2, component="von_mises", compare=False)
+    options = DensityOptions(["phi", "psi"], components=2, component="von_mises", compare=False)
+    first = run_density(frame, options)
     assert first.comparison is None
-    again = density_with(first.model, frame.head(10), angles=first.angles, units=first.units, samples=3)
+    again = apply_density(first.save(tmp_path / "model.mgvm"), frame.head(10), samples=3)
     pd.testing.assert_frame_equal(again.predictions, first.predictions.head(10))
     assert again.comparison.rows == 10
     assert len(again.samples) == 3
@@ -59,7 +59,7 @@ def test_one_column_of_times():
     rng = np.random.default_rng(0)
     hours = np.mod(23.5 + rng.normal(0.0, 0.7, 40), 24.0)
     frame = pd.DataFrame({"at": pd.Timestamp("2024-03-01") + pd.to_timedelta(hours, "h")})
-    result = run_density(frame, ["at"], components=1, compare=False)
+    result = run_density(frame, DensityOptions(["at"], components=1, compare=False))
     assert (result.components["at_mean"][0] - 23.5 + 12.0) % 24.0 - 12.0 == pytest.approx(0.0, abs=0.4)
     assert result.sentences[0] == "One distribution describes the density of at."
 
@@ -76,9 +76,9 @@ def test_one_column_of_times():
 )
 def test_wrong_calls_are_refused(columns, options, word):
     with pytest.raises(TableError, match=word):
-        run_density(residues().assign(flat=7.0), columns, **options)
+        run_density(residues().assign(flat=7.0), DensityOptions(columns, **options))
 
 
 def test_two_rows_are_too_few():
     with pytest.raises(TableError, match="2 of 2"):
-        run_density(residues().head(2), ["phi"])
+        run_density(residues().head(2), DensityOptions(["phi"]))

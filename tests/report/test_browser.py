@@ -7,7 +7,7 @@ import shutil
 import subprocess
 
 import pytest
-from report.reported import densities, reduction, regression
+from report.results import densities, reduction, regression
 
 from mgvm.report import Page, density_report, pca_report, regression_report
 

@@ -2,7 +2,7 @@ import dataclasses
 import re
 
 import pytest
-from report.reported import EVIL, regression, text_of
+from report.results import EVIL, regression, text_of
 
 from mgvm.report import regression_report
 
@@ -19,43 +19,43 @@ def alts(text):
 
 @pytest.mark.parametrize(("kind", "figures"), [("line", 4), ("map", 3), ("replicates", 5), ("many", 7)])
 def test_every_kind_of_input_gets_its_figures(kind, figures):
-    text = text_of("regress", kind)
+    text = text_of("regression", kind)
     assert headings(text) == ["In short", "The fit", *SECTIONS[1:]]
     assert len(alts(text)) == figures
     assert all(len(alt) > 30 for alt in alts(text))
 
 
 def test_the_figures_say_what_they_show():
-    found = alts(text_of("regress", "line"))
+    found = alts(text_of("regression", "line"))
     assert re.search(r"against depth; mean direction [\d.]+° at", found[0])
-    assert "the other inputs at their medians" in alts(text_of("regress", "many"))[0]
-    assert "rose histogram" in alts(text_of("regress", "replicates"))[0]
+    assert "the other inputs at their medians" in alts(text_of("regression", "many"))[0]
+    assert "rose histogram" in alts(text_of("regression", "replicates"))[0]
 
 
 def test_times_on_a_map_are_hands_of_a_clock():
-    assert "midnight on top" in text_of("regress", "replicates")
-    assert "north on top" in text_of("regress", "map")
+    assert "midnight on top" in text_of("regression", "replicates")
+    assert "north on top" in text_of("regression", "map")
 
 
 def test_names_from_the_file_are_escaped():
-    text = text_of("regress", "line")
+    text = text_of("regression", "line")
     assert EVIL not in text
     assert "a <file>" not in text
     assert "&lt;b onclick=&quot;x&quot;&gt;dir &amp; Co&lt;/b&gt;" in text
 
 
 def test_scores_mark_the_model_and_carry_paired_errors():
-    text = text_of("regress", "line")
+    text = text_of("regression", "line")
     (row,) = re.findall(r'<tr class="best">(.*?)</tr>', text)
     assert "ours (the fitted model)" in row
     assert "0.100 ± 0.200" in row
     assert "−0.500 ± 0.100" in row
     assert "nearest &lt;neighbours&gt;" in text
-    assert "Did not settle within its iterations: no inputs." in text
+    assert "Did not converge within its iterations: no inputs." in text
 
 
-def test_without_left_out_rows_it_says_so():
-    text = text_of("regress", "map")
+def test_without_held_out_rows_it_says_so():
+    text = text_of("regression", "map")
     assert "there are no honest scores" in text
     assert "not known whether the uncertainty is right" in text
 

@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mgvm.tables import Unit
-from mgvm.tables.columns import UNITS
+from mgvm.tables.units import UNITS
 
 
 @given(st.sampled_from(UNITS), st.booleans(), st.floats(-50.0, 50.0))

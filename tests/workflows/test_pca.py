@@ -1,13 +1,12 @@
-"""The job `pca`: angles, denoised rows, gaps, scores and what is refused."""
+"""The workflow `pca`: angles, denoised rows, gaps, scores and what is refused."""
 
 import numpy as np
 import pandas as pd
 import pytest
 
 from mgvm.tables import TableError
-from mgvm.workflows import pca as _pca_models
-from mgvm.workflows import run_pca
-from mgvm.workflows.saved import pca_with
+from mgvm.workflows import PCAOptions, apply_pca, run_pca
+from mgvm.workflows.pca import usual_prior
 
 
 def cycle(count=80, seed=0):
@@ -28,7 +27,7 @@ def test_the_phase_is_found_gaps_are_filled_and_ppca_beaten():
     clean = frame.copy()
     frame.loc[4, "b"] = np.nan
     frame.loc[5] = np.nan
-    result = run_pca(frame, list("abcd"), 1)
+    result = run_pca(frame, PCAOptions("abcd"))
     assert (result.data.rows, result.data.used, result.data.missing) == (80, 79, 5)
     table = result.predictions
     there = np.arange(80) != 5
@@ -49,25 +48,24 @@ def test_the_phase_is_found_gaps_are_filled_and_ppca_beaten():
 def test_scaled_columns_give_log_likelihoods_of_the_columns_as_they_are():
     phase, frame = cycle()
     frame["d"] *= 1000.0
-    plain = run_pca(frame, list("abcd"), 1, compare=False)
+    plain = run_pca(frame, PCAOptions("abcd", compare=False))
     assert any("--scale" in note for note in plain.data.notes)
-    scaled = run_pca(frame, list("abcd"), 1, scale=True)
+    scaled = run_pca(frame, PCAOptions("abcd", scale=True))
     assert around(scaled.predictions["angle1"], phase) < 0.01
     assert scaled.predictions["d_denoised"].std() > 500.0
     # The same rows a thousand times as large in one column of four: log 1000 less likely.
-    small = run_pca(cycle()[1], list("abcd"), 1, scale=True, compare=False)
+    small = run_pca(cycle()[1], PCAOptions("abcd", scale=True, compare=False))
     gap = small.predictions["log_likelihood"] - scaled.predictions["log_likelihood"]
     assert gap.mean() == pytest.approx(np.log(1000.0), abs=1e-3)
-    assert scaled.comparison.ours.log_density == pytest.approx(scaled.predictions["log_likelihood"].mean(), abs=0.3)
+    assert scaled.comparison.ours.log_likelihood == pytest.approx(scaled.predictions["log_likelihood"].mean(), abs=0.3)
 
 
-def test_a_fitted_model_on_new_rows():
+def test_a_saved_model_on_new_rows(tmp_path):
     _, frame = cycle()
-    first = run_pca(
-        frame, list("abcd"), 1, compare=False, structure="none", prior="uniform", method="point", unit="radians"
-    )
+    options = PCAOptions("abcd", compare=False, structure="none", prior="uniform", method="point", unit="radians")
+    first = run_pca(frame, options)
     assert first.model.prior == "uniform"
-    again = pca_with(first.model, frame, columns=first.columns, unit=first.unit, scales=(first.center, first.spread))
+    again = apply_pca(first.save(tmp_path / "model.mgvm"), frame)
     pd.testing.assert_frame_equal(again.predictions, first.predictions)
     assert first.predictions["angle1"].min() >= 0.0
     assert first.predictions["angle1"].max() < 2.0 * np.pi
@@ -84,16 +82,16 @@ def test_a_fitted_model_on_new_rows():
 )
 def test_wrong_calls_are_refused(columns, word):
     with pytest.raises(TableError, match=word):
-        run_pca(cycle()[1].assign(flat=7.0), columns)
+        run_pca(cycle()[1].assign(flat=7.0), PCAOptions(columns))
 
 
 def test_three_rows_are_too_few():
     with pytest.raises(TableError, match="3 of 3"):
-        run_pca(cycle()[1].head(3), ["a", "b"])
+        run_pca(cycle()[1].head(3), PCAOptions(["a", "b"]))
 
 
 def test_rows_of_one_table_have_a_joint_distribution_of_their_angles():
-    assert _pca_models.usual_prior(199, None) == "von_mises"
-    assert _pca_models.usual_prior(200, "point") == "kernel"
-    assert _pca_models.usual_prior(200, "vb") == "von_mises"
-    assert _pca_models.usual_prior(20_001, None) == "von_mises"
+    assert usual_prior(199, None) == "von_mises"
+    assert usual_prior(200, "point") == "kernel"
+    assert usual_prior(200, "vb") == "von_mises"
+    assert usual_prior(20_001, None) == "von_mises"

@@ -10,13 +10,23 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteK
 
 from mgvm import CircularGPRegressor
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.regression.engines import neighbours
-from mgvm.regression.engines.dense import Tuning
-from mgvm.regression.engines.neighbours import Neighbourhood, NeighbourPropagation, NeighbourTuning, default_count
+from mgvm.regression.engines import neighbors
+from mgvm.regression.engines.base import Problem
+from mgvm.regression.engines.dense import DenseEngine
+from mgvm.regression.engines.neighbors import (
+    Neighborhood,
+    NeighborsEngine,
+    NeighborsPosterior,
+    NeighborsPropagation,
+    NeighborsSettings,
+    default_count,
+)
+from mgvm.regression.engines.tilted import Observations
 from mgvm.regression.noise import GvMNoise, Replicates
 from mgvm.regression.prior import Prior
-from mgvm.regression.search import NeighbourFitted
+from mgvm.regression.search import Descent
 
+SMALL = NeighborsSettings(patches=3, patch=60)
 ROUGH = ConstantKernel(0.5, "fixed") * Matern(0.3, nu=0.5)
 
 
@@ -29,20 +39,24 @@ def field(kernel, size, dimension, kappa, seed=0):
     return X, Replicates(angles, np.ones(size), np.arange(size))
 
 
+def near_engine(data, kernel=ROUGH, kappa=5.0, n_neighbors=None, settings=SMALL):
+    problem = Problem(*data, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
+    return NeighborsEngine(problem, n_neighbors=n_neighbors, settings=settings)
+
+
 @pytest.fixture
 def small_patches(monkeypatch):
-    monkeypatch.setattr(neighbours, "_PATCHES", 3)
-    monkeypatch.setattr(neighbours, "_PATCH", 60)
+    """Searches that begin on small parts, also behind the estimator."""
+    monkeypatch.setattr(neighbors.NeighborsEngine.__init__, "__defaults__", (None, None, SMALL))
 
 
 @pytest.mark.parametrize("nu", [0.5, 1.5])
 @pytest.mark.parametrize("kappa", [1.0, 20.0])
 def test_the_default_neighbours_come_close_to_dense_propagation(nu, kappa):
     kernel = ConstantKernel(0.5) * Matern(0.3, nu=nu)
-    X, replicates = field(kernel, 400, 2, kappa)
-    dense = Tuning(X, replicates, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
-    near = NeighbourTuning(X, replicates, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
-    expected, found = dense.finish(dense.start).score.parts, near.finish(near.start)
+    near = near_engine(field(kernel, 400, 2, kappa), kernel, kappa)
+    start = Descent(near).prior.centre
+    expected, found = DenseEngine(near.problem).solve(start, 1e-7).loo, near.solve(start, 1e-3)
     assert found.converged
     away = found.loo - expected
     assert abs(away.mean()) < 0.005 + 2.0 * away.std() / 20.0
@@ -51,30 +65,30 @@ def test_the_default_neighbours_come_close_to_dense_propagation(nu, kappa):
 
 @pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("dimension", [1, 2])
-def test_smooth_kernels_with_little_noise_settle(dimension, seed):
+def test_smooth_kernels_with_little_noise_converge(dimension, seed):
     kernel = ConstantKernel(0.5) * RBF(0.1 if dimension == 1 else 0.3)
-    X, replicates = field(kernel, 500, dimension, 20.0, seed)
-    near = NeighbourTuning(X, replicates, Prior((kernel,)), GvMNoise(1, first=20.0), 1.0, 30)
-    found = near.finish(near.start)
+    near = near_engine(field(kernel, 500, dimension, 20.0, seed), kernel, 20.0, 30)
+    found = near.solve(Descent(near).prior.centre, 1e-3)
     assert found.converged
     assert found.state.outside(1e-3) <= 0.004
 
 
 def test_rough_propagation_gives_the_objective_to_second_order():
-    X, replicates = field(ROUGH, 300, 2, 5.0)
-    near = NeighbourTuning(X, replicates, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
-    exact = near.solve(near.start, 1e-9)[0].objective
-    there = NeighbourTuning(X, replicates, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
-    there.solve(near.start + 0.3, 1e-9)
+    data = field(ROUGH, 300, 2, 5.0)
+    near, there = (Descent(near_engine(data, n_neighbors=12)) for _ in range(2))
+    start = near.prior.centre
+    exact = near.evaluate(start, 1e-9)[0].objective
+    there.evaluate(start + 0.3, 1e-9)
     # Only the first step from sites of other hyper-parameters.
-    run = NeighbourPropagation.run
+    run = NeighborsPropagation.run
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(NeighbourPropagation, "run", lambda self, sites, tolerance: run(self, sites, tolerance, 1))
-        rough, _ = there.tuned(near.start, 1e-9)
-        there._sites = rough.state.sites
-        patch.setattr(NeighbourPropagation, "run", lambda self, sites, tolerance: run(self, sites, tolerance, 0))
-        corrected = there.solve(near.start, 1e-9)[0].objective
-    plain = rough.objective - exact
+        patch.setattr(NeighborsPropagation, "run", lambda self, sites, tolerance: run(self, sites, tolerance, 1))
+        found = there.engine.solve(start, 1e-9)
+        rough = found.score + there.prior.log_density(start)
+        there.engine._sites = found.state.sites
+        patch.setattr(NeighborsPropagation, "run", lambda self, sites, tolerance: run(self, sites, tolerance, 0))
+        corrected = there.evaluate(start, 1e-9)[0].objective
+    plain = rough - exact
     assert abs(plain) > 1e-4
     assert abs(corrected - exact) < 0.1 * abs(plain)
 
@@ -89,26 +103,26 @@ def test_as_many_neighbours_as_kernel_and_dimension_ask_for():
 
 def test_blocks_shrink_where_targets_share_few_neighbours():
     rng = np.random.default_rng(0)
-    plane = Neighbourhood.of(RBF(), rng.uniform(size=(2000, 2)), 30)
-    many = Neighbourhood.of(RBF(), rng.normal(size=(2000, 10)), 30)
+    plane = Neighborhood.of(RBF(), rng.uniform(size=(2000, 2)), 30)
+    many = Neighborhood.of(RBF(), rng.normal(size=(2000, 10)), 30)
     assert np.mean([block.targets.size for block in plane.blocks]) > 30
     assert np.mean([block.targets.size for block in many.blocks]) < 20
     for hood in (plane, many):
         assert sorted(np.concatenate([block.targets for block in hood.blocks])) == list(range(2000))
         block = hood.blocks[3]
         np.testing.assert_array_equal(block.points[block.members[:, 0]], block.targets)
-        np.testing.assert_array_equal(block.points[block.members[:, 1:]], hood.neighbours[block.targets])
+        np.testing.assert_array_equal(block.points[block.members[:, 1:]], hood.neighbors[block.targets])
 
 
-def test_searches_on_parts_are_deterministic_and_end_no_lower_than_those_on_all(small_patches):
-    X, replicates = field(ROUGH, 600, 2, 5.0)
+def test_searches_on_parts_are_deterministic_and_end_no_lower_than_those_on_all():
+    data = field(ROUGH, 600, 2, 5.0)
     ends = []
     for _ in range(2):
-        near = NeighbourTuning(X, replicates, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
-        ends.append(near.search([near.start]))
-    np.testing.assert_array_equal(ends[0].prior.theta, ends[1].prior.theta)
-    whole = NeighbourTuning(X, replicates, Prior((ROUGH,)), GvMNoise(1), 1.0, 12)
-    whole._descend(whole.start, 60)
+        near = Descent(near_engine(data, n_neighbors=12))
+        ends.append(near.run([near.prior.centre]))
+    np.testing.assert_array_equal(ends[0].vector, ends[1].vector)
+    whole = Descent(near_engine(data, n_neighbors=12))
+    whole.descend(whole.prior.centre)
     assert ends[0].objective > whole.best.objective - 0.2
 
 
@@ -116,17 +130,18 @@ def test_searches_on_parts_are_deterministic_and_end_no_lower_than_those_on_all(
 def test_an_interruption_keeps_the_best_so_far(small_patches, monkeypatch, calls):
     X, replicates = field(ROUGH, 600, 2, 5.0)
     y = replicates.angles
-    solve, count = NeighbourTuning.solve, [0]
+    honest, count, whole = NeighborsEngine.objective_and_gradient, [0], [0]
 
     def interrupted(self, *rest):
         # Either while parts are searched, or when all inputs have been seen once.
         count[0] += 1
-        if count[0] > calls or (calls == 1000 and len(self.inputs) == 600 and self.best is not None):
+        whole[0] += self.problem.size == 600
+        if count[0] > calls or (calls == 1000 and whole[0] > 1):
             raise KeyboardInterrupt
-        return solve(self, *rest)
+        return honest(self, *rest)
 
-    monkeypatch.setattr(NeighbourTuning, "solve", interrupted)
-    model = CircularGPRegressor(ROUGH, inference="neighbours", n_starts=1, n_neighbors=12)
+    monkeypatch.setattr(NeighborsEngine, "objective_and_gradient", interrupted)
+    model = CircularGPRegressor(ROUGH, inference="neighbors", n_starts=1, n_neighbors=12)
     with pytest.warns(ConvergenceWarning, match="interrupted; the best found so far"):
         model.fit(X, y)
     assert len(model.loo_log_density_) == 600
@@ -136,44 +151,39 @@ def test_an_interruption_keeps_the_best_so_far(small_patches, monkeypatch, calls
 
 def test_progress(small_patches, capsys):
     X, replicates = field(ROUGH, 300, 2, 5.0)
-    CircularGPRegressor(ROUGH, inference="neighbours", n_starts=1, n_neighbors=8, verbose=2).fit(X, replicates.angles)
+    CircularGPRegressor(ROUGH, inference="neighbors", n_starts=1, n_neighbors=8, verbose=2).fit(X, replicates.angles)
     lines = capsys.readouterr().out.splitlines()
     assert len(lines) >= 5
     assert all(line.startswith("CircularGPRegressor: ") for line in lines)
 
 
-def test_a_propagation_that_does_not_settle_is_told(monkeypatch):
+def test_a_propagation_that_does_not_converge_is_told(monkeypatch):
     X, replicates = field(ROUGH, 60, 2, 5.0)
-    run = NeighbourPropagation.run
-    monkeypatch.setattr(NeighbourPropagation, "run", lambda self, sites, tolerance: run(self, sites, 1e-14, 0))
-    model = CircularGPRegressor(ROUGH, inference="neighbours", selection=None, n_neighbors=8)
-    with pytest.warns(ConvergenceWarning, match=r"did not settle: the moments of .*WhiteKernel.*n_neighbors \(now 8\)"):
+    run = NeighborsPropagation.run
+    monkeypatch.setattr(NeighborsPropagation, "run", lambda self, sites, tolerance: run(self, sites, 1e-14, 0))
+    model = CircularGPRegressor(ROUGH, inference="neighbors", selection=None, n_neighbors=8)
+    with pytest.warns(
+        ConvergenceWarning, match=r"did not converge: the moments of .*WhiteKernel.*n_neighbors \(now 8\)"
+    ):
         model.fit(X, replicates.angles)
     assert not model.converged_
 
 
 def test_silent_inputs_say_nothing():
-    X, replicates = field(ROUGH, 60, 2, 5.0)
-    near = NeighbourTuning(X, replicates, Prior((ROUGH,)), GvMNoise(1), 1.0, 8)
-    dists = Neighbourhood.of(ROUGH, X, 8)
-    found = near.finish(near.start)
-    problem = NeighbourPropagation(
-        dists.neighbours, dists.weights(ROUGH), _observations(near), np.arange(60), np.ones((60, 8))
-    )
+    near = near_engine(field(ROUGH, 60, 2, 5.0), n_neighbors=8)
+    known = near.problem
+    hood = Neighborhood.of(ROUGH, known.inputs, 8)
+    found = near.solve(Descent(near).prior.centre, 1e-3)
+    observations = Observations(known.replicates, known.noise, known.noise.start, 1.0)
+    problem = NeighborsPropagation(hood.neighbors, hood.weights(ROUGH), observations, np.arange(60), np.ones((60, 8)))
     problem.silent[7] = True
     sites = found.state.sites.copy()
     sites[7] = 0.0
-    state, settled = problem.run(sites, 1e-8)
-    assert settled
+    state, converged = problem.run(sites, 1e-8)
+    assert converged
     np.testing.assert_array_equal(state.sites[7], 0.0)
     assert np.isnan(state.errors[7])
     assert state.mismatch < 1e-8
-
-
-def _observations(near):
-    from mgvm.regression.engines.tilted import Observations
-
-    return Observations(near.replicates, near.noise, near.noise.start, near.spread)
 
 
 @pytest.mark.parametrize("kind", ["clustered", "contradicting", "ten columns", "close"])
@@ -191,8 +201,8 @@ def test_ordinary_data(kind):
     kernel = ConstantKernel(0.5) * Matern(1.0, nu=0.5) + WhiteKernel(0.01)
     with warnings.catch_warnings():
         warnings.simplefilter("error")
-        model = CircularGPRegressor(kernel, inference="neighbours", n_starts=1, n_neighbors=15).fit(X, y)
-    assert isinstance(model._fits[0][1], NeighbourFitted)
+        model = CircularGPRegressor(kernel, inference="neighbors", n_starts=1, n_neighbors=15).fit(X, y)
+    assert isinstance(model._posteriors[0][1], NeighborsPosterior)
     error = np.abs(np.angle(np.exp(1j * (model.predict(X) - turn))))
     assert np.median(error) < 0.3
     assert model.score(X, y) > -1.0

@@ -1,4 +1,4 @@
-"""Small results of the three jobs, made once, with scores as if rows had been left out."""
+"""Small results of the three workflows, made once, with scores as if rows had been held out."""
 
 import dataclasses
 import functools
@@ -10,7 +10,8 @@ import pandas as pd
 
 from mgvm.inference import ConvergenceWarning
 from mgvm.report import density_report, pca_report, regression_report
-from mgvm.workflows import run_density, run_pca, run_regression
+from mgvm.report.page import Picture
+from mgvm.workflows import DensityOptions, PCAOptions, RegressionOptions, run_density, run_pca, run_regression
 from mgvm.workflows.results import Calibration, Comparison, Score
 
 MASSES = np.array([0.1, 0.25, 0.5, 0.75, 0.9, 0.95])
@@ -23,12 +24,12 @@ def scored(result):
     scores = (
         Score("nearest <neighbours>", False, -0.4, 0.1, 0.0, 0.0, measures),
         Score("ours", True, -0.5, 0.1, 0.1, 0.2, measures),
-        Score("no inputs", False, -1.8, 0.1, 1.4, 0.2, settled=False),
+        Score("no inputs", False, -1.8, 0.1, 1.4, 0.2, converged=False),
     )
     pit = np.random.default_rng(0).uniform(size=40)
-    calibration = Calibration("distribution function at left-out angles", pit, MASSES, MASSES * 0.9)
+    calibration = Calibration("distribution function at test angles", pit, MASSES, MASSES * 0.9)
     return dataclasses.replace(
-        result, comparison=Comparison("5 folds were left out", 40, scores), calibration=calibration
+        result, comparison=Comparison("5 folds were held out", 40, scores), calibration=calibration
     )
 
 
@@ -55,7 +56,8 @@ def regression(kind):
         "many": (EVIL, ["depth", "lon", "lat"], {"unit": "degrees", "circular_inputs": ["hour:hours"]}),
     }
     angle, inputs, options = asked[kind]
-    result = run_regression(frame, angle, inputs, kernel="matern12", compare=False, source="a <file>.csv", **options)
+    chosen = RegressionOptions(angle, inputs, kernel="matern12", compare=False, **options)
+    result = run_regression(frame, chosen, source="a <file>.csv")
     return result if kind == "map" else scored(result)
 
 
@@ -64,7 +66,8 @@ def densities(size):
     rows = np.random.default_rng(0).vonmises(1.0, 4.0, (80, size))
     frame = pd.DataFrame(np.rad2deg(rows), columns=[f"phi{d}" for d in range(size)])
     frame.iloc[3, 0] = np.nan
-    result = quiet(lambda: run_density(frame, list(frame.columns), components=1 if size > 2 else 2, compare=False))
+    options = DensityOptions(list(frame.columns), components=1 if size > 2 else 2, compare=False)
+    result = quiet(lambda: run_density(frame, options))
     return scored(result)
 
 
@@ -78,14 +81,14 @@ def reduction(kind):
     frame = pd.DataFrame(arm, columns=["x1", "y1", "x2", "y2"])
     frame.iloc[5, 1] = np.nan
     if kind == "tree":
-        return scored(quiet(lambda: run_pca(frame, list(frame), 2, structure="tree", compare=False)))
-    return scored(quiet(lambda: run_pca(frame, ["x1", "y1"], 1, scale=True, compare=False)))
+        return scored(quiet(lambda: run_pca(frame, PCAOptions(list(frame), 2, structure="tree", compare=False))))
+    return scored(quiet(lambda: run_pca(frame, PCAOptions(["x1", "y1"], scale=True, compare=False))))
 
 
 @functools.cache
-def text_of(job, kind):
+def text_of(workflow, kind):
     """The page of a result, as text; its figures are drawn upon but not rendered, which takes most of the time."""
-    makers = {"regress": (regression_report, regression), "density": (density_report, densities)}
-    report, result = makers.get(job, (pca_report, reduction))
-    with mock.patch("mgvm.report.page.embedded", return_value=("data:,", 10, 10)):
+    makers = {"regression": (regression_report, regression), "density": (density_report, densities)}
+    report, result = makers.get(workflow, (pca_report, reduction))
+    with mock.patch("mgvm.report.page.embed", return_value=Picture("data:,", 10, 10)):
         return report(result(kind)).html()
