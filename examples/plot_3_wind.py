@@ -8,6 +8,7 @@ The answer at each point is a distribution on the circle, not a number.
 
 import matplotlib.pyplot as plt
 import numpy as np
+from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
 
@@ -97,11 +98,13 @@ marks = [
 left.legend(handles=marks, loc="upper center", bbox_to_anchor=(0.5, -0.045), ncols=2, fontsize=10.5, frameon=False)
 
 grid = np.stack(np.meshgrid(np.arange(west, east + 0.5, 0.5), np.arange(south, north + 0.5, 0.5)), axis=-1)
-field = model.predict_dist(grid.reshape(-1, 2))
-deviation = np.rad2deg(np.sqrt(-2.0 * np.log(field.resultant_length()))).reshape(grid.shape[:2])
-shades = right.pcolormesh(*np.moveaxis(grid, -1, 0), deviation, cmap="YlOrBr", vmin=0.0, vmax=90.0, alpha=0.6,
-                          shading="gouraud", rasterized=True)  # fmt: skip
-direction = field.mean_direction().reshape(grid.shape[:2])
+everywhere = model.predict_dist(grid.reshape(-1, 2))
+deviation = np.rad2deg(np.sqrt(-2.0 * np.log(everywhere.resultant_length()))).reshape(grid.shape[:2])
+# Pale, so that arrows and names stand out.
+pale = LinearSegmentedColormap.from_list("pale", ["#FFFFFF", "#F6C795", "#E08A2E"])
+mesh = {"cmap": pale, "vmin": 0.0, "vmax": 60.0, "shading": "gouraud", "rasterized": True, "zorder": 0}
+shades = right.pcolormesh(*np.moveaxis(grid, -1, 0), deviation, **mesh)
+direction = everywhere.mean_direction().reshape(grid.shape[:2])
 inner = (slice(1, -1, 2), slice(1, -1, 2))
 draw_arrows(right, grid[inner].reshape(-1, 2), direction[inner].ravel() + np.pi, 0.19, color=BLUE, width=0.003)
 bar = figure.colorbar(shades, cax=right.inset_axes((0.15, -0.085, 0.7, 0.018)), orientation="horizontal", extend="max")
