@@ -320,7 +320,7 @@ def _draws(dist: Any, source: np.random.Generator) -> FloatArray:
         raise TypeError(
             f"distribution must be a distribution on the torus with a method sample, got {type(dist).__name__}"
         )
-    found = dist.sample(20_000, source)
+    found = dist.sample(20_000, source)  # `rng` of a distribution, `random_state` of an estimator
     rows = np.asarray(found[0] if isinstance(found, tuple) else found)
     if rows.ndim != 2:
         raise ValueError(f"distribution must be a single distribution on the torus, its draws have shape {rows.shape}")
