@@ -31,18 +31,26 @@ def reporter(progress: Progress, name: str) -> Callable[[int, int], object]:
         return lambda done, total: progress(done, total, name)
     if not progress:
         return lambda done, total: None
-    begin = spoken = time.monotonic()
+    lines = ProgressLines(name)
+    # A run that has said something also says that it is over.
+    return lambda done, total: lines(
+        f"{done:,} of {total:,} ({done / total:.0%})", always=done == total and lines.has_spoken
+    )
 
-    def speak(done: int, total: int) -> None:
-        nonlocal spoken
+
+class ProgressLines:
+    """Lines on standard error about a run called `name`, at most one in so many seconds of patience."""
+
+    def __init__(self, name: str) -> None:
+        self._name, self.has_spoken = name, False
+        self._begin = self._spoken = time.monotonic()
+
+    def __call__(self, text: str, *, always: bool = False) -> None:
+        """Print what has been done and the seconds since the run began, if that is due or `always`."""
         now = time.monotonic()
-        if now - spoken >= _PATIENCE or (done == total and spoken > begin):
-            spoken = now
-            print(
-                f"{name}: {done:,} of {total:,} ({done / total:.0%}), {now - begin:.0f} s", file=sys.stderr, flush=True
-            )
-
-    return speak
+        if always or now - self._spoken >= _PATIENCE:
+            self._spoken, self.has_spoken = now, True
+            print(f"{self._name}: {text}, {now - self._begin:.0f} s", file=sys.stderr, flush=True)
 
 
 class ProgressLine:

@@ -152,7 +152,7 @@ def test_an_interruption_keeps_the_best_so_far(small_patches, monkeypatch, calls
 def test_progress(small_patches, capsys):
     X, replicates = field(ROUGH, 300, 2, 5.0)
     CircularGPRegressor(ROUGH, inference="neighbors", n_starts=1, n_neighbors=8, verbose=2).fit(X, replicates.angles)
-    lines = capsys.readouterr().out.splitlines()
+    lines = capsys.readouterr().err.splitlines()
     assert len(lines) >= 5
     assert all(line.startswith("CircularGPRegressor: ") for line in lines)
 

@@ -15,7 +15,6 @@ is too sure of itself.
 
 from __future__ import annotations
 
-import time
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from typing import Any, Generic, NamedTuple
 import numpy as np
 from scipy.stats import norm, qmc
 
+from mgvm._progress import ProgressLines
 from mgvm._validation import FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.inference.result import ConvergenceWarning
@@ -33,7 +33,6 @@ from mgvm.regression.noise import Noise
 from mgvm.regression.prior import length_scales
 
 _NEGLIGIBLE = 1e-4  # weight of a fit in an average
-_PATIENCE = 2.0  # seconds between lines of progress
 
 
 # ---- what is searched -----------------------------------------------------------------------------------------------
@@ -93,21 +92,18 @@ class Evaluation(NamedTuple, Generic[S]):
 
 
 class Reporter:
-    """Prints the best objective every other second where `verbose` asks for it."""
+    """Prints the number of fits and the best objective where `verbose` asks for it; above 1, after every fit."""
 
     def __init__(self, verbose: int, name: str = "CircularGPRegressor"):
-        self._name = name
-        self._verbose, self._begin, self._best, self._calls = verbose, time.monotonic(), -np.inf, 0
-        self._spoken = self._begin
+        self._lines, self._verbose = ProgressLines(name), verbose
+        self._best, self._calls = -np.inf, 0
 
     def __call__(self, objective: float) -> None:
-        """Count an evaluation."""
+        """Count a fit."""
         self._calls += 1
         self._best = max(self._best, objective)
-        now = time.monotonic()
-        if self._verbose and (now - self._spoken >= _PATIENCE or self._verbose > 1):
-            self._spoken = now
-            print(f"{self._name}: {self._calls} fits, best {self._best:.3f}, {now - self._begin:.0f} s", flush=True)
+        if self._verbose:
+            self._lines(f"{self._calls} fits, best {self._best:.3f}", always=self._verbose > 1)
 
 
 # ---- one candidate --------------------------------------------------------------------------------------------------
