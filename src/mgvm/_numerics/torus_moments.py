@@ -228,7 +228,7 @@ def _one_distribution(theta: np.ndarray, code: np.ndarray, sizes: np.ndarray, re
     """Write the sums of products of powers times exp(θ·T - shift); returns the shift."""
     order = (sums.shape[0] - 1) // 4
     first, middle, powers = _angle_table(sizes[0], order), _angle_table(sizes[1], order), _power_table(sizes[2], order)
-    outer, second = _power_table(sizes[0], order), _power_table(sizes[1], order)
+    first_powers, second = _power_table(sizes[0], order), _power_table(sizes[1], order)
     weights, rows = np.empty((2 * order + 1, 2 * order + 1)), np.empty((4, sizes[1]))
     own, exponent = np.empty(sizes[2]), np.empty(sizes[2])
     _slice(theta, code, first, 0 * sizes[0], weights)
@@ -255,7 +255,7 @@ def _one_distribution(theta: np.ndarray, code: np.ndarray, sizes: np.ndarray, re
             _node_moments(exponent, shift - rows[0, j], reach, powers, moments)
             _add_node(second, j, moments, table)
         if seen:
-            _add_row(outer, i, table, sums)
+            _add_row(first_powers, i, table, sums)
     return shift
 
 
@@ -487,9 +487,9 @@ def local_moments(
     grid = np.ones((local.shape[0], MOST_ANGLES), dtype=np.int64)
     others = np.array([[k for k in range(dimension) if k != d] + [d] for d in range(dimension)])[inner]
     grid[:, MOST_ANGLES - dimension :] = np.take_along_axis(sizes, others, axis=1)
-    outer = grid[:, 0].astype(float) * grid[:, 1]
-    worst = int(np.argmax(outer * grid[:, 2]))
-    if outer.max() > MOST_NODES or grid.max() > MOST_OF_ONE:
+    pairs = grid[:, 0].astype(float) * grid[:, 1]
+    worst = int(np.argmax(pairs * grid[:, 2]))
+    if pairs.max() > MOST_NODES or grid.max() > MOST_OF_ONE:
         raise TooConcentratedError(
             f"a distribution of concentration {strength[worst].max():.3g} needs a grid of {grid[worst, 0]:,} x "
             f"{grid[worst, 1]:,} nodes"
