@@ -17,9 +17,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
 
 _LINE, _CHANCE, _IDEAL, _BARS = "#0072B2", "#D5D8DC", "#5F6A72", "#9CC3E0"
-_NODES = 1024
-_QUANTILES = 400
-_COARSE = 0.01  # mass at one node, from which on a distribution is too sharp for the nodes
 
 
 def calibration(
@@ -221,17 +218,19 @@ def _levels(dist: Any, y: FloatArray) -> FloatArray:
     """
     many = dist[..., None] if dist.batch_shape else dist
     width = np.clip(np.sqrt(np.clip(1.0 - np.asarray(many.resultant_length()), 0.0, 1.0)), 1e-8, 0.5)
-    even = (np.arange(_NODES) + 0.5) * (2.0 * np.pi / _NODES) - np.pi
+    step = 2.0 * np.pi / 1024
+    even = (np.arange(1024) + 0.5) * step - np.pi
     # A width of 1/2 or more is a distribution too wide for anything but even nodes.
     squeeze = width / (1.0 - width)
     # A distribution without a mean direction says NaN.
     nodes = np.nan_to_num(np.asarray(many.mean_direction())) + 2.0 * np.arctan(squeeze * np.tan(0.5 * even))
     stretch = squeeze / (np.cos(0.5 * even) ** 2 + (squeeze * np.sin(0.5 * even)) ** 2)
     density = np.asarray(many.pdf(nodes))
-    shares = density * stretch * (2.0 * np.pi / _NODES)
+    shares = density * stretch * step
     height = np.asarray(dist.pdf(y))[..., None]
     level = np.sum(np.where(density > height, shares, 0.0), axis=-1) / shares.sum(axis=-1)
-    sharp = (shares.max(axis=-1) > _COARSE) | (np.abs(shares.sum(axis=-1) - 1.0) > _COARSE)
+    # More than 1 % of the mass at one node, or as much lost between them: too sharp for these nodes.
+    sharp = (shares.max(axis=-1) > 0.01) | (np.abs(shares.sum(axis=-1) - 1.0) > 0.01)
     if sharp.any():
         narrow = dist[sharp] if dist.batch_shape else dist
         level[sharp if dist.batch_shape else ...] = _levels_by_quantiles(narrow, y[sharp] if dist.batch_shape else y)
@@ -239,9 +238,9 @@ def _levels(dist: Any, y: FloatArray) -> FloatArray:
 
 
 def _levels_by_quantiles(dist: Any, y: FloatArray) -> FloatArray:
-    """The same: share of the quantiles at which the density is above that at y."""
+    """The same: share of 400 quantiles at which the density is above that at y."""
     many = dist[..., None] if dist.batch_shape else dist
-    density = np.asarray(many.pdf(many.icdf((np.arange(_QUANTILES) + 0.5) / _QUANTILES)))
+    density = np.asarray(many.pdf(many.icdf((np.arange(400) + 0.5) / 400)))
     return np.asarray((density > np.asarray(dist.pdf(y))[..., None]).mean(axis=-1))
 
 

@@ -16,9 +16,6 @@ if TYPE_CHECKING:
     from matplotlib.container import BarContainer
 
 _MAP = "twilight"  # even steps to the eye, and told apart with any kind of colour vision
-_DARKENED = 0.87  # what is pale would be lost on paper
-_INNER = 0.55  # radius of the ring's hole, of its rim
-_STEPS = 180
 
 
 def angle_colours(angles: ArrayLike, *, lightest: float = np.pi) -> FloatArray:
@@ -49,7 +46,7 @@ def angle_colours(angles: ArrayLike, *, lightest: float = np.pi) -> FloatArray:
     beyond = check.angles(angles, "angles") - float(check.angles(lightest, "lightest"))
     turns = np.mod(beyond / (2.0 * np.pi), 1.0)
     colours = np.array(colormaps[_MAP](turns), dtype=float)
-    colours[..., :3] *= _DARKENED
+    colours[..., :3] *= 0.87  # what is pale would be lost on paper
     return colours
 
 
@@ -86,11 +83,11 @@ def colour_ring(
     if unit == "hours":
         ax.set_theta_zero_location("N")
         ax.set_theta_direction(-1)
-    width = 2.0 * np.pi / _STEPS
-    middles = -np.pi + width * (np.arange(_STEPS) + 0.5)
+    width, hole = 2.0 * np.pi / 180, 0.55  # of a piece in radians; radius of the hole, of the rim's
+    middles = -np.pi + width * (np.arange(180) + 0.5)
     # A little overlap, or white lines would show between the pieces.
-    options: dict[str, Any] = {"bottom": _INNER, "color": angle_colours(middles, lightest=lightest), "linewidth": 0.0}
-    ring = ax.bar(middles, 1.0 - _INNER, width=1.3 * width, **options)
+    options: dict[str, Any] = {"bottom": hole, "color": angle_colours(middles, lightest=lightest), "linewidth": 0.0}
+    ring = ax.bar(middles, 1.0 - hole, width=1.3 * width, **options)
     ticks, names = scale.ticks(1, 1)
     if unit in ("degrees", "radians"):
         # Both ends of the turn are one direction here.

@@ -15,9 +15,6 @@ from mgvm.plots._torus import on_grid
 
 _MAP = "Blues"
 _WIRE, _POINTS = "#B4BEC5", "#B03A2E"
-_RADII = (2.0, 0.85)  # of the ring and of its tube
-_CLEAR = 0.75  # opacity of the shades
-_LIGHTEST = 0.06  # of the map, so that a surface without mass is still seen
 
 
 def doughnut(
@@ -93,7 +90,7 @@ def doughnut(
 
 
 def _ring(angles: FloatArray) -> FloatArray:
-    large, small = _RADII
+    large, small = 2.0, 0.85  # radii of the ring and of its tube
     away = large + small * np.cos(angles[:, 1])
     return np.stack([away * np.cos(angles[:, 0]), away * np.sin(angles[:, 0]), small * np.sin(angles[:, 1])], axis=1)
 
@@ -126,7 +123,8 @@ def _draw_shades(ax: Any, dist: Any, place: Callable[[FloatArray], FloatArray], 
     density = on_grid(dist, corners[:-1] + 0.5 * step)
     # The square root shows the flanks as well as the modes.
     height = np.sqrt(density / density.max())
-    colours = colormaps[_MAP](_LIGHTEST + (1.0 - _LIGHTEST) * height, alpha=_CLEAR)
+    # Never the lightest shades of the map: a surface without mass is still seen.
+    colours = colormaps[_MAP](0.06 + 0.94 * height, alpha=0.75)
     return ax.plot_surface(
         *_lattice(place, corners), facecolors=colours, rstride=1, cstride=1, linewidth=0, antialiased=False, shade=False
     )

@@ -18,8 +18,6 @@ if TYPE_CHECKING:
     from matplotlib.projections.polar import PolarAxes
 
 _LINE, _RIM, _BARS = "#7F8C8D", "#9AA5AD", "#C3C9CE"
-_MARGIN = 0.15  # of new axes, for roses at the edge
-_ROOM = 1.06  # of the rim, in radii of what reaches furthest
 
 
 def roses_on_map(
@@ -101,14 +99,15 @@ def roses_on_map(
     # Insets do not move the limits.
     ax.update_datalim(centres)
     if is_new:
-        ax.margins(_MARGIN)
+        ax.margins(0.15)  # for roses at the edge
     ax.autoscale_view()
     roses = [_inset(ax, centre, diameter, dress) for centre in centres]
     for k, (inset, seen) in enumerate(zip(roses, sets, strict=True)):
         rose(seen, inset, bins=bins, **{"color": _BARS, "linewidth": 0.2, **bar_options})
         if dist is not None:
             circular_density(dist[k], inset, **{"linewidth": 1.4, **(line_options or {})})
-    rim = furthest or _ROOM * max(_furthest(inset) for inset in roses)
+    # A little more than what reaches furthest.
+    rim = furthest or 1.06 * max(_furthest(inset) for inset in roses)
     for inset in roses:
         inset.set_rmin(0.0)
         inset.set_rmax(rim)

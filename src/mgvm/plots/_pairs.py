@@ -19,9 +19,6 @@ from mgvm.plots._axes import Scale, new_figure, scale_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
 
-_WIDEST, _STEPS = 1.0, 40  # of the kernels that are tried, radians
-_RESOLVED = 1.2  # the narrowest, in steps of the grid
-
 
 def smooth_density(angles: FloatArray, points: int, width: float | None = None) -> FloatArray:
     """Density of rows (n, D) at the grid -π + 2π k / points along each of the D angles; D is 1 or 2.
@@ -43,17 +40,15 @@ def smooth_density(angles: FloatArray, points: int, width: float | None = None) 
         kernel = np.exp(-0.5 * width**2 * square)
         return float(np.sum(power * kernel**2 - 2.0 * (count * power - 1.0) * kernel / max(count - 1, 1)))
 
-    widths = np.geomspace(_RESOLVED * 2.0 * np.pi / points, _WIDEST, _STEPS)
+    # From the narrowest that the grid resolves to a radian.
+    widths = np.geomspace(1.2 * 2.0 * np.pi / points, 1.0, 40)
     best = min(widths, key=loss) if width is None else width
     smooth = np.fft.ifftn(coefficients * np.exp(-0.5 * best**2 * square)).real
     return np.clip(smooth, 0.0, None) * (points / (2.0 * np.pi)) ** dimension
 
 
 _BARS, _CURVE = "#D5D8DC", "#0072B2"
-_GRID = 120
-_DRAWS = 20_000
-_SHOWN = 2_000  # points of a panel; more are a blot
-_INCHES = 2.1  # of a panel
+_GRID = 120  # points along an angle
 
 
 def torus_pairs(
@@ -119,10 +114,11 @@ def torus_pairs(
         raise ValueError("nothing to draw: give angles, a distribution or both")
     size = _checked_size(rows, dist)
     labels = _names(names, size)
-    figure = new_figure((_INCHES * size, _INCHES * size)) if fig is None else fig
+    figure = new_figure((2.1 * size, 2.1 * size)) if fig is None else fig
     panels = figure.subplots(size, size, squeeze=False)
     margins = _Margins(dist, draws if draws is not None else rows, scale, size)
-    shown = rows if len(rows) <= _SHOWN else rows[source.choice(len(rows), _SHOWN, replace=False)]
+    # More points than these are a blot.
+    shown = rows if len(rows) <= 2_000 else rows[source.choice(len(rows), 2_000, replace=False)]
     for i in range(size):
         for j in range(size):
             if i == j:
@@ -173,7 +169,7 @@ def _draws(dist: Any, source: np.random.Generator) -> FloatArray:
         raise TypeError(
             f"distribution must be a distribution on the torus with a method sample, got {type(dist).__name__}"
         )
-    found = dist.sample(_DRAWS, rng=source)
+    found = dist.sample(20_000, source)  # `rng` of a distribution, `random_state` of an estimator
     rows = np.asarray(found[0] if isinstance(found, tuple) else found)
     if rows.ndim != 2:
         raise ValueError(f"distribution must be a single distribution on the torus, its draws have shape {rows.shape}")

@@ -20,9 +20,6 @@ _INSIDE, _OUTSIDE = "#0072B2", "#D55E00"
 _ARC = "#4D4D4D"
 _SEEN = "#B03A2E"
 _MAP = "Blues"  # one hue: darker is more probable
-_STEP = np.deg2rad(3.0)  # of the lines that arcs are drawn with
-_WIDTHS = (0.07, 0.19)  # of the arcs of the largest and of the smallest set, in radii
-_NEEDLE = 1.3  # its length in radii
 
 
 def arcs(
@@ -83,7 +80,7 @@ def arcs(
     places = _places(dist, x, y)
     sets = [np.asarray(dist.interval(float(share))).reshape(len(places), -1, 2) for share in shares]
     ax = flat_axes(ax)
-    widths = size * np.linspace(*_WIDTHS, shares.size)
+    widths = size * np.linspace(0.07, 0.19, shares.size)  # of the largest region and of the smallest
     drawn = []
     for ends, width in zip(sets, widths, strict=True):
         owner, path = _arc_paths(ends)
@@ -121,7 +118,7 @@ def _arc_paths(ends: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[NDArr
     owner, which = np.nonzero(~np.isnan(ends[..., 0]))
     paths = []
     for lower, upper in ends[owner, which]:
-        paths.append(np.linspace(lower, upper, 2 + int((upper - lower) / _STEP)))
+        paths.append(np.linspace(lower, upper, 2 + int((upper - lower) / np.deg2rad(3.0))))
     return owner, paths
 
 
@@ -141,7 +138,7 @@ def _needles(
 ) -> LineCollection:
     beyond = np.mod(angles[:, None] - ends[..., 0], 2 * np.pi)
     inside = (beyond <= ends[..., 1] - ends[..., 0]).any(axis=1)
-    lines = [_NEEDLE * size * np.stack([np.zeros(2), tip]) for tip in _turned(angles, compass)]
+    lines = [1.3 * size * np.stack([np.zeros(2), tip]) for tip in _turned(angles, compass)]
     colors = np.where(inside, _INSIDE, _OUTSIDE).tolist()
     options = {"colors": colors, "linewidth": 0.09 * size, "capstyle": "round", "zorder": 3}
     return _glyphs(ax, lines, places, options)

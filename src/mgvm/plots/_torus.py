@@ -19,17 +19,15 @@ if TYPE_CHECKING:
 
 # One hue, so that lightness alone tells: darker is more probable, in colour, in grey and in print.
 _MAP = "Blues"
-_SHADES = 256
 _EDGES = "#0B3C5D"
 POINTS = "#B03A2E"
-MASSES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 
 def torus_density(
     dist: Any,
     ax: Axes | None = None,
     *,
-    masses: Sequence[float] = MASSES,
+    masses: Sequence[float] = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999),
     unit: str = "degrees",
     points: int = 240,
     **contour_options: Any,
@@ -85,7 +83,7 @@ def regions(
     levels = _thresholds(density, shares)
     axis = grid_axis(scale, len(density))
     # Densities span orders of magnitude: every region gets a shade of its own instead of its density's.
-    norm = BoundaryNorm(levels, _SHADES, extend="both")
+    norm = BoundaryNorm(levels, 256, extend="both")
     closed = np.pad(density, ((0, 1), (0, 1)), mode="wrap")
     drawn = ax.contourf(axis, axis, closed.T, levels=levels, **{"cmap": _MAP, "norm": norm, **contour_options})
     ax.contour(axis, axis, closed.T, levels=levels[:-1], colors=_EDGES, linewidths=0.5)
@@ -102,7 +100,8 @@ def on_grid(dist: Any, angles: FloatArray) -> FloatArray:
     values = np.asarray(evaluate(pairs))
     if values.shape != (len(pairs),):
         raise ValueError(
-            f"distribution must be a single distribution of two angles, its log density of {len(pairs)} points has shape {values.shape}"
+            "distribution must be a single distribution of two angles, "
+            f"its log density of {len(pairs)} points has shape {values.shape}"
         )
     return np.exp(values).reshape(angles.size, angles.size)
 
