@@ -262,7 +262,7 @@ def test_interruption_within_a_sweep(monkeypatch):
     assert not outcome.converged.any()
 
 
-def test_flat_optimum_settles():
+def test_flat_optimum_converges():
     # At |P| = 1 two free angles just begin to order: F is flat to fourth order and sweeps creep.
     P = np.array([[0, 2.0], [2.0, 0]], dtype=complex)
     dist = Natural(np.zeros(2, dtype=complex), np.zeros((0, 2), dtype=complex), P, 0 * P)

@@ -1,17 +1,12 @@
 """Exact inference where the couplings form a chain, a tree or a forest: sum-product messages on grids.
 
-The message of angle j to its neighbour i is
-
-    m(φ_i) = ∫ exp(Re(conj(z_i) P_ij z_j) + Re(conj(Q_ij) z_i z_j)) b(φ_j) dφ_j,
-
-b the product of the factor of j and the messages of its other neighbours. Integrals of analytic periodic functions by
-the trapezoid rule converge geometrically in the number of nodes: `enough_nodes` tells how many leave rounding alone.
+Integrals of analytic periodic functions by the trapezoid rule converge geometrically in the number of nodes:
+`_count_nodes` tells how many leave rounding alone.
 """
 
 from __future__ import annotations
 
 import math
-import warnings
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -24,7 +19,7 @@ from mgvm._numerics import chain
 from mgvm._numerics.grid import sample_rows
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.inference.result import ConvergenceWarning, LogNormalizer, PairMoments
+from mgvm.inference.result import LogNormalizer, PairMoments
 from mgvm.natural.graph import Forest, cycle_message, forest, without_rounding
 from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, entries, natural
 
@@ -36,13 +31,13 @@ class ChainResult:
     Attributes
     ----------
     log_normalizer : LogNormalizer
-        log ∫ exp(…) over [-π, π)^D, exact to rounding; of unknown error on a grid too coarse for the distribution.
+        log ∫ exp(…) over [-π, π)^D, exact to rounding.
     marginals : GridDensity
         The distribution of every angle, a batch (D,).
     pair_moments : PairMoments
         E[z_i conj(z_j)] and E[z_i z_j] of all coupled pairs i < j.
     converged : bool
-        Whether the grid resolves the distribution; nothing iterates.
+        True: the grid resolves the distribution, and nothing iterates.
     trace : ndarray
         Empty.
     """
@@ -53,8 +48,7 @@ class ChainResult:
     trace: FloatArray = field(default_factory=lambda: np.empty(0))
 
     def __repr__(self) -> str:
-        size, state = self._messages.curvature.size, "exact" if self.converged else "too coarse a grid"
-        return f"ChainResult({size} angles, {state}, log Z {float(self.log_normalizer):.6g})"
+        return f"ChainResult({self._messages.curvature.size} angles, exact, log Z {float(self.log_normalizer):.6g})"
 
     @cached_property
     def marginals(self) -> GridDensity:
@@ -79,7 +73,7 @@ class ChainResult:
         return np.ascontiguousarray(self._messages.sample(repeats, check.generator(rng)).T)
 
 
-def exact_chain(dist: TorusDistribution, n_points: int | None = None) -> ChainResult:
+def exact_chain(dist: TorusDistribution) -> ChainResult:
     """log Z, marginals, pair moments and draws of a distribution whose couplings form a forest, all exact.
 
     The message of angle j to its neighbour i is
@@ -93,10 +87,6 @@ def exact_chain(dist: TorusDistribution, n_points: int | None = None) -> ChainRe
     dist : MGvM
         One distribution. The pattern of P and Q together must have no cycle; the order in which it is walked is found,
         so a relabelled chain, a tree, several components and isolated angles all do.
-    n_points : int, optional
-        Nodes of the grid of every angle, at least 16. By default enough for rounding errors only:
-        17 + 7.5 √K + 8 (T - 1), with K_d = |a_d| + Σ t²|b_t,d| + Σ_j(|P_dj| + |Q_dj|) at its largest. Fewer are an
-        approximation of unknown error, and said to be one.
 
     Returns
     -------
@@ -110,17 +100,14 @@ def exact_chain(dist: TorusDistribution, n_points: int | None = None) -> ChainRe
     MemoryError
         Where the messages, some 32 D n bytes, would take more than 4 GB.
 
-    Warns
-    -----
-    ConvergenceWarning
-        Where `n_points` is less than resolves the distribution.
-
     Notes
     -----
-    Integrals are periodic trapezoid sums of positive terms: messages hold to rounding relative to their own value,
-    however small, so that factors which contradict each other lose no digits. Time is of order D n², memory D n. The
-    marginals are given on a grid four times as fine (messages are integrals, and known at any angle), unless that
-    would take more than 1 GB; between the nodes their densities err by less than 2e-9 of the peak, also for two wells.
+    Every angle has a grid of n = 17 + 7.5 √K + 8 (T - 1) nodes, K_d = |a_d| + Σ t²|b_t,d| + Σ_j(|P_dj| + |Q_dj|) at its
+    largest. Integrals are periodic trapezoid sums of positive terms: messages hold to rounding relative to their
+    own value, however small, so that factors which contradict each other lose no digits. Time is of order D n², memory
+    D n. The marginals are given on a grid four times as fine (messages are integrals, and known at any angle), unless
+    that would take more than 1 GB; between the nodes their densities err by less than 2e-9 of the peak, also for two
+    wells.
 
     Examples
     --------
@@ -137,29 +124,18 @@ def exact_chain(dist: TorusDistribution, n_points: int | None = None) -> ChainRe
     (3, 5)
     """
     parameters, found = _find_forest(natural(dist))
-    count = _count_nodes(parameters, n_points)
-    messages = Messages(parameters, found, count)
-    enough = enough_nodes(parameters)
-    if count >= enough:
-        return ChainResult(LogNormalizer(messages.log_normalizer, method="exact chain"), messages)
-    warnings.warn(
-        f"n_points = {count} nodes are fewer than the {enough} that resolve this distribution: log Z, marginals and "
-        "draws are approximations of unknown error; leave n_points out",
-        ConvergenceWarning,
-        stacklevel=2,
-    )
-    value = LogNormalizer(messages.log_normalizer, standard_error=np.nan, method="chain on a coarse grid")
-    return ChainResult(value, messages, converged=False)
+    messages = Messages(parameters, found, _count_nodes(parameters))
+    return ChainResult(LogNormalizer(messages.log_normalizer, method="exact chain"), messages)
 
 
-def chain_log_normalizers(dist: TorusDistribution, n_points: int | None = None) -> FloatArray:
+def chain_log_normalizers(dist: TorusDistribution) -> FloatArray:
     """log Z of every distribution of a batch that shares its couplings, which form a forest; of the batch's shape."""
     parameters, found = _find_forest(natural(dist, batch=True))
     rows = parameters.a.reshape(-1, parameters.dimension)
     out = np.empty(len(rows))
     for i, row in enumerate(rows):
         single = parameters._replace(a=row)
-        out[i] = Messages(single, found, _count_nodes(single, n_points)).log_normalizer
+        out[i] = Messages(single, found, _count_nodes(single)).log_normalizer
     return out.reshape(parameters.a.shape[:-1])
 
 
@@ -172,19 +148,14 @@ def _find_forest(dist: Natural) -> tuple[Natural, Forest]:
     raise ValueError(cycle_message(dist))
 
 
-def enough_nodes(dist: Natural) -> int:
+def _count_nodes(dist: Natural) -> int:
     """Nodes that resolve the distribution to rounding, 17 + 7.5 √K + 8 (T - 1), a multiple of 4.
 
     K bounds the curvature of the log density in any angle, also once others are summed out: that adds
-    a variance, which only lifts it.
+    a variance, which only lifts it. Refused where they are too many for time (minutes) or memory (4 GB).
     """
     largest = float(concentrations(dist).max())
-    return 4 * math.ceil((17 + 7.5 * math.sqrt(largest) + 8 * (dist.order - 1)) / 4)
-
-
-def _count_nodes(dist: Natural, n_points: int | None) -> int:
-    """The nodes asked for, or enough of them, unless they are too many for time (minutes) or memory (4 GB)."""
-    count = enough_nodes(dist) if n_points is None else check.integer(n_points, "n_points", minimum=16)
+    count = 4 * math.ceil((17 + 7.5 * math.sqrt(largest) + 8 * (dist.order - 1)) / 4)
     size = dist.dimension
     most_products, most_bytes = 5e10, 4e9
     products, bytes_needed = float(size) * count**2, 32.0 * size * count
@@ -197,8 +168,7 @@ def _count_nodes(dist: Natural, n_points: int | None) -> int:
     if bytes_needed > most_bytes:
         raise MemoryError(
             f"messages of {size} angles on {count} nodes each take {bytes_needed / 1e9:.1f} GB, more than "
-            f"{most_bytes / 1e9:.0f} GB; give a smaller n_points, cut the forest into parts, or use gibbs or "
-            "mean_field"
+            f"{most_bytes / 1e9:.0f} GB; cut the forest into parts, or use gibbs or mean_field"
         )
     return count
 
