@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
+from mgvm._grids import periodic_grid
 from mgvm.inference._planar_gaussian import invert_symmetric
 from mgvm.regression.engines.base import Problem
 from mgvm.regression.engines.dense import DenseEngine, DensePropagation, DenseSettings, gmres, invert_covariance
@@ -149,3 +150,52 @@ def test_the_engine_of_many_inputs_begins_on_a_part_of_them():
     whole, part = Descent(DenseEngine(problem)), Descent(DenseEngine(problem, settings=settings))
     ends = [descent.run([descent.prior.centre]).objective for descent in (whole, part)]
     assert ends[0] == pytest.approx(ends[1], abs=0.05)
+
+
+# ---- against a grid of radii and angles ------------------------------------------------------------------------------
+
+
+def polar_grid(covariance, log_likelihood, radial_scale, radii=24, reach=4.0):
+    """log Z and directions' densities of N(x; 0, K) Π exp(-(|x_n| - 1)²/2τ²) likelihood_n, by a grid in r and φ."""
+    size, points = log_likelihood.shape
+    nodes, weights = np.polynomial.legendre.leggauss(radii)
+    r, weights = 0.5 * reach * (nodes + 1.0), 0.5 * reach * weights
+    z = np.exp(1j * periodic_grid(points))
+    x = (r[:, None] * z).ravel()
+    own = np.log(weights[:, None] * r[:, None]) - 0.5 * ((r[:, None] - 1.0) / radial_scale) ** 2 + np.zeros(points)
+    own = own[None] + log_likelihood[:, None, :]
+    precision = np.linalg.inv(covariance)
+    value = np.zeros((x.size,) * size)
+    for i in range(size):
+        shape = [1] * size
+        shape[i] = x.size
+        value = value + (own[i].ravel() - 0.5 * precision[i, i] * np.abs(x) ** 2).reshape(shape)
+    if size == 2:
+        value = value - precision[0, 1] * np.real(np.conj(x)[:, None] * x)
+    value -= np.linalg.slogdet(2.0 * np.pi * covariance)[1]
+    mass = np.exp(value - value.max())
+    log_z = value.max() + np.log(mass.sum()) + size * np.log(2.0 * np.pi / points)
+    rows = [
+        mass.sum(axis=tuple(k for k in range(size) if k != n)).reshape(radii, points).sum(axis=0) for n in range(size)
+    ]
+    return log_z, np.array([row / row.sum() * points / (2.0 * np.pi) for row in rows])
+
+
+@pytest.mark.parametrize("radial_scale", [0.5, 1.0, np.inf])
+def test_two_soft_angles_on_a_grid(radial_scale):
+    noise, rho = GvMNoise(1, first=2.0), GvMNoise(1, first=2.0).start
+    replicates = Replicates(np.array([0.5, -1.1]), np.ones(2), np.arange(2))
+    prior = Prior((ConstantKernel(0.5) * Matern(1.0, nu=1.5),))
+    inputs = np.array([[0.0], [1.0]])
+    engine = DenseEngine(Problem(inputs, replicates, prior, noise, radial_scale))
+    solution = engine.solve(np.concatenate([prior.theta, rho]), 1e-9)
+    values = noise.likelihood(rho, replicates, periodic_grid(24))[0]
+    covariance = prior.covariance(inputs)
+    log_z, _ = polar_grid(covariance, values, radial_scale)
+    rest, alone = polar_grid(covariance, values * [[0.0], [1.0]], radial_scale)
+    assert solution.loo[0] == pytest.approx(log_z - rest, abs=0.06)
+    posterior = engine.posterior(solution)
+    density = posterior.leave_one_out()[:, None].pdf(periodic_grid(24))
+    assert np.abs(density - alone)[0].sum() * np.pi / 24 < 0.06
+    if np.isinf(radial_scale):
+        assert posterior.log_evidence == pytest.approx(log_z, abs=0.015)
