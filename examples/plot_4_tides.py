@@ -28,22 +28,28 @@ models = {
 # All high waters of a port share its prediction.
 ports, which = np.unique(tides.positions[test], axis=0, return_inverse=True)
 seen, which = tides.angles[test], which.ravel()
-predicted = {}
+nodes = np.linspace(-np.pi, np.pi, 1024, endpoint=False)
+logs, mass, predicted = {}, {}, {}
 for name, model in models.items():
     model.fit(tides.positions[~test], tides.angles[~test])
-    predicted[name] = model.predict_dist(ports)
+    dist = model.predict_dist(ports)
+    logs[name] = dist[which].logpdf(seen)
+    # The mass of the highest-density region that ends at what was seen: below 0.9, that lies in the 90 % region.
+    values = dist[:, None].logpdf(nodes)
+    above = np.where(values[which] > logs[name][:, None], np.exp(values[which]), 0.0)
+    mass[name] = above.sum(axis=1) * (2 * np.pi / nodes.size)
+    predicted[name] = mgvm.GridDensity(values)
 
 # %%
 # The high waters of a port are one piece of evidence: standard errors are over ports.
 
-logs = {name: dist[which].logpdf(seen) for name, dist in predicted.items()}
 best = max(logs, key=lambda name: logs[name].mean())
 print(f"Tides around the British Isles: times of day at {len(ports)} held-out ports")
 print(f"  {'model':<22}{'log-lik.':>10}{'difference':>17}{'50 %':>8}{'90 %':>8}")
-for name, dist in predicted.items():
+for name in models:
     gap = np.bincount(which, logs[best] - logs[name]) / np.bincount(which)
     difference = "" if name == best else f"{gap.mean():.3f} ± {gap.std(ddof=1) / np.sqrt(gap.size):.3f}"
-    inside = "".join(f"{100 * float(mgvm.scores.coverage(dist[which], seen, mass)):>6.0f} %" for mass in (0.5, 0.9))
+    inside = "".join(f"{100 * np.mean(mass[name] <= share):>6.0f} %" for share in (0.5, 0.9))
     print(f"  {name:<22}{logs[name].mean():>10.3f}{difference:>17}{inside}")
 print("Log-lik.: held-out log-likelihood, nats per observation, higher is better; the")
 print("uniform distribution has -1.838. Difference: to the best, ± paired standard error.")

@@ -109,6 +109,6 @@ angles.margins(x=0.01)
 angles.set(xlabel="time, seconds", ylabel="direction, degrees above level")
 angles.legend(fontsize=9.5, frameon=False, loc="center left", bbox_to_anchor=(0.0, 0.45))
 angles.set_title("Directions of its links: found (dots), true (lines)", fontsize=11.5)
-title = f"The angles behind a moving leg: trained on the first half of a film under noise of {noise:g} cm, used on the second"
+title = f"The angles behind a moving leg: trained on half a film under noise of {noise:g} cm, used on the other half"
 figure.suptitle(title, fontsize=13.5, fontweight="bold")
 plt.show()

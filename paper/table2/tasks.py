@@ -87,7 +87,7 @@ def circular(full: bool, motion: str) -> list[Model]:
         Model(POINT, _free, ours=True),
         *([bayes] if full else []),
         Model(TREE, _on_tree, ours=True),
-        Model("cPCA, tree, flat", lambda cell: _on_tree(cell, "flat"), ours=True),
+        Model("cPCA, tree, flat", lambda cell: _on_tree(cell, "uniform"), ours=True),
         *([joint] if full or motion != "robot" else []),
         Model("cPCA, default", _default, ours=True),
         *([auto] if full else []),

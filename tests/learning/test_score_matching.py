@@ -12,7 +12,7 @@ from torus_distributions import distribution_of, random_distribution
 
 from mgvm import MGvM
 from mgvm._validation import DegreesWarning
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning
 from mgvm.learning import Submodel, score_matching
 from mgvm.learning.row_sums import MemoryRows
 from mgvm.learning.rows import as_rows
@@ -83,6 +83,15 @@ def test_edges_as_pairs_of_columns():
     assert fit.edges.tolist() == [[0, 2], [1, 3]]
 
 
+def natural_gradient(operator, gradient):
+    """A gradient in the coordinates (a, b, P, Q): as α' = α + C m, what moves α' moves C as well."""
+    first, _, K = operator.parts(gradient)
+    K += np.outer(first, operator.moments.mean) + np.outer(operator.moments.mean, first)
+    operator.project(gradient)
+    size = operator.dimension
+    return operator.dist(gradient)._replace(a=first[:size] + 1j * first[size:])
+
+
 @pytest.mark.parametrize("order", [1, 2, 3])
 @pytest.mark.parametrize("name", NAMES)
 def test_products_gradients_and_objective_of_the_operator(order, name):
@@ -98,9 +107,12 @@ def test_products_gradients_and_objective_of_the_operator(order, name):
     def projected(vector):
         return flat(model.project(parameters.unpack(vector, 4, model.order)))
 
-    np.testing.assert_allclose(flat(operator.product(dist)), projected(H @ theta), atol=1e-12)
-    np.testing.assert_allclose(flat(operator.gradient(dist)), projected(H @ theta + c), atol=1e-12)
-    assert operator.objective(dist) == pytest.approx(0.5 * theta @ H @ theta + c @ theta, rel=1e-12)
+    vector = operator.vector(dist)
+    product = operator.apply(vector)
+    np.testing.assert_allclose(flat(natural_gradient(operator, product.copy())), projected(H @ theta), atol=1e-12)
+    gradient = natural_gradient(operator, product + operator.linear)
+    np.testing.assert_allclose(flat(gradient), projected(H @ theta + c), atol=1e-12)
+    assert operator.value(vector, product) == pytest.approx(0.5 * theta @ H @ theta + c @ theta, rel=1e-12)
     np.testing.assert_allclose(flat(operator.dist(operator.vector(dist))), theta, atol=1e-13)
 
 

@@ -9,7 +9,7 @@ from portable import cos, product, sin
 
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._numerics.torus_quadrature import quadrature
-from mgvm.pca.e_step import Distribution, Quadrature, gauss_hermite
+from mgvm.pca.e_step import QuadraticForms, Quadrature, gauss_hermite
 from mgvm.pca.e_step import offsets as offsets_of
 
 OFFSETS = {size: offsets_of(size) for size in (1, 2, 3)}
@@ -90,7 +90,7 @@ def test_engine_is_exact_for_one_angle_and_without_coupling(size, coupled):
     h, G = rng.normal(size=(3, 2 * size)) * [[0.0], [1.0], [4.0]], np.zeros((2 * size, 2 * size))
     if coupled:
         G = np.array([[30.0, 4.0], [4.0, 2.0]])
-    found = Quadrature()(Distribution(h, G), np.full((3, size), np.nan))
+    found = Quadrature()(QuadraticForms(h, G), np.full((3, size), np.nan))
     second = np.empty((3, 2 * size, 2 * size))
     i, j = np.tril_indices(2 * size)
     second[:, i, j] = second[:, j, i] = found.second

@@ -9,7 +9,7 @@ import pytest
 from sklearn.base import BaseEstimator
 
 from mgvm import VonMises, scores
-from mgvm.datasets import SOURCES, _fetched, fetch_wind_germany
+from mgvm.datasets import SOURCES, fetch_wind_germany, fetched
 from mgvm.inference import ConvergenceWarning
 from mgvm.regression.baselines import GvMRegressor, NeighborsCircularRegressor
 from paper import table1
@@ -183,7 +183,7 @@ def test_files_of_the_tasks_are_those_that_the_splits_read(everything, monkeypat
     }
     for task in make_tasks(full=True):
         asked = []
-        monkeypatch.setattr(_fetched, "_read", lambda file, *_, asked=asked: asked.append(file) or _stop())
+        monkeypatch.setattr(fetched, "_read", lambda file, *_, asked=asked: asked.append(file) or _stop())
         with pytest.raises(InterruptedError) if task.files else contextlib.nullcontext():
             next(task.splits())
         assert tuple(asked) == task.files
@@ -227,7 +227,7 @@ def test_the_full_table_takes_more_splits_and_residues(everything, originals):
 
 
 def test_models_by_name():
-    assert [model.name for model in circular(label="!")] == ["soft circle!", "free radius!", "mGvM, hard circle!"]
+    assert [model.name for model in circular(label="!")] == ["soft circle!", "free radial scale!", "mGvM, hard circle!"]
     assert [model.estimator.radial_scale for model in circular()] == ["soft", "free", "hard"]
     assert {model.estimator.radial_scale for model in engines(joint=True)} == {"hard"}
     assert sum(model.joint for model in engines(joint=True)) == 2

@@ -151,7 +151,7 @@ def test_models_by_name():
     made = {model.name: [model.make(cell) for cell in cells] for model in circular(True, "robot")}
     assert [one.n_components for one in made["cPCA, known tree"]] == [4, 3]
     assert [one.structure for one in made["cPCA, known tree"]] == [ROBOT, ARM]
-    assert {one.prior for one in made["cPCA, tree, flat"]} == {"flat"}
+    assert {one.prior for one in made["cPCA, tree, flat"]} == {"uniform"}
     assert {(one.structure, one.prior) for one in made["cPCA"]} == {(None, "von_mises")}
     assert {(one.structure, one.prior) for one in made["cPCA, default"]} == {("auto", None)}
     assert {one.inference for one in made["cPCA, mean field"]} == {"mean_field"}

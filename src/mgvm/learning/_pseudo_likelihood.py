@@ -20,7 +20,7 @@ from __future__ import annotations
 import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from mgvm import _validation as check
+from mgvm._newton import climb
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
@@ -121,7 +122,7 @@ def pseudo_likelihood(
     objective = PseudoLikelihood(sample, model.order)
     guesses = [model.embed(start)] if start is not None else _first_guesses(sample, model)
     first = max(guesses, key=objective.value) if len(guesses) > 1 else guesses[0]
-    found = _climb(objective, model, first, limit, steps, reporter(progress, "pseudo_likelihood"))
+    found = PseudoAscent(objective, model).climb(first, limit, steps, reporter(progress, "pseudo_likelihood"))
     _warn(found, sample, steps)
     errors = pseudo_likelihood_errors(sample, model, found.dist) if standard_errors else None
     return TorusFit(
@@ -165,12 +166,11 @@ def independent_angles(sample: WeightedRows, model: Submodel) -> Natural:
 
 def _warn(found: PseudoMaximum, sample: WeightedRows, max_iterations: int) -> None:
     strength = concentrations(found.dist)
-    ran_away = len(found.runaway) > 0
     cause = ""
     # Above a concentration of 1e3 columns may determine each other.
-    if ran_away or (strength.max() > 1e3 and not found.converged):
+    if found.ran_away or (strength.max() > 1e3 and not found.converged):
         cause = describe_degeneracy(sample)
-    if ran_away or cause:
+    if found.ran_away or cause:
         whose = int(np.argmax(strength))
         warnings.warn(
             f"pseudo_likelihood has no finite maximum here: the concentration of angle {whose} given the others "
@@ -193,8 +193,7 @@ def _warn(found: PseudoMaximum, sample: WeightedRows, max_iterations: int) -> No
 # ---- Newton's method -------------------------------------------------------------------------------------------------
 
 
-@dataclass
-class PseudoMaximum:
+class PseudoMaximum(NamedTuple):
     """Where an ascent ended: the distribution, the objective, its gradient, and what the next step promised to gain."""
 
     dist: Natural
@@ -202,102 +201,120 @@ class PseudoMaximum:
     gradient: FloatArray
     promise: float
     converged: bool
+    ran_away: bool
     trace: list[float]
 
+
+class Expansion(NamedTuple):
+    """The objective at a point, its gradient, and the Newton step."""
+
+    value: float
+    gradient: FloatArray
+    step: FloatArray
+
+
+class PseudoPoint:
+    """θ of a distribution inside a submodel, as `climb` takes it; its Newton step is solved for when first asked."""
+
+    def __init__(self, ascent: PseudoAscent, theta: FloatArray):
+        self._ascent, self._theta = ascent, theta
+        self.dist = unpack(theta, ascent.submodel.dimension, ascent.submodel.order)
+
+    @cached_property
+    def value(self) -> float:
+        """ℓ(θ)."""
+        return self._ascent.objective.value(self.dist)
+
+    @cached_property
+    def expansion(self) -> Expansion:
+        """Objective, gradient and Newton step."""
+        found = self._ascent.expand(self.dist)
+        self.__dict__["value"] = found.value
+        return found
+
     @property
-    def runaway(self) -> FloatArray:
-        """Angles whose concentration came near the largest allowed, with it: shape (k, 2)."""
-        strength = concentrations(self.dist)
-        found = np.flatnonzero(strength > 0.2 * CONCENTRATION_LIMIT)
-        return np.stack([found, strength[found]], axis=1)
+    def gain(self) -> float:
+        """½ g·s of the step s."""
+        return 0.5 * float(self.expansion.gradient @ self.expansion.step)
+
+    promise = gain
+
+    @property
+    def ran_away(self) -> bool:
+        """Whether some concentration came near the largest allowed."""
+        return bool(concentrations(self.dist).max() > 0.2 * CONCENTRATION_LIMIT)
+
+    def along(self, share: float) -> PseudoPoint | None:
+        """The point after a share of the step, None where that is too concentrated."""
+        point = PseudoPoint(self._ascent, self._theta + share * self.expansion.step)
+        return point if concentrations(point.dist).max() <= CONCENTRATION_LIMIT else None
 
 
-def _climb(
-    objective: PseudoLikelihood,
-    submodel: Submodel,
-    start: Natural,
-    tolerance: float,
-    max_iterations: int,
-    report: Callable[[int, int], object],
-) -> PseudoMaximum:
-    """Newton steps, each halved until the objective rises; ends when a step promises less than tolerance² a row."""
-    size, order = submodel.dimension, submodel.order
-    precondition = HessianPreconditioner(objective.x, objective.share)
+class PseudoAscent:
+    """What the points of a climb share: the objective, the submodel and the preconditioner."""
 
-    def project(dist: Natural) -> FloatArray:
-        return pack(submodel.project(dist))
+    def __init__(self, objective: PseudoLikelihood, submodel: Submodel):
+        self.objective, self.submodel = objective, submodel
+        self._precondition = HessianPreconditioner(objective.x, objective.share)
 
-    theta = project(start)
-    trace: list[float] = []
-    for iteration in range(max_iterations + 1):
-        dist = unpack(theta, size, order)
-        value, slope, curvature = objective.gradient(dist)
-        gradient = project(slope)
-        precondition.refresh(curvature.first)
-        trace.append(value)
-        report(iteration, max_iterations)
-        step = _newton_step(objective, curvature, gradient, precondition, project)
-        promise = 0.5 * float(gradient @ step)
-        found = PseudoMaximum(dist, value, gradient, promise, promise <= tolerance**2, trace)
-        if found.converged or iteration == max_iterations or len(found.runaway):
-            return found
-        along = _line_search(objective, theta, step, found)
-        if along is None:
-            # What is left to gain drowns in the rounding of the objective.
-            found.converged = promise <= 1e-13 * max(1.0, abs(value))
-            return found
-        theta = along
-    raise AssertionError("the loop returns")
+    def climb(
+        self, start: Natural, tolerance: float, max_iterations: int, report: Callable[[int, int], object]
+    ) -> PseudoMaximum:
+        """Newton steps, each halved until the objective rises; ends when a step promises less than tolerance² a row."""
+        trace: list[float] = []
 
+        def watch(point: PseudoPoint) -> bool:
+            trace.append(point.expansion.value)
+            report(len(trace) - 1, max_iterations)
+            return point.ran_away
 
-def _line_search(
-    objective: PseudoLikelihood, theta: FloatArray, step: FloatArray, found: PseudoMaximum
-) -> FloatArray | None:
-    """The first point of θ + step, θ + step/2, ... where the objective has risen enough (Armijo), None for none."""
-    size, order = found.dist.dimension, found.dist.order
-    length = 1.0
-    for _ in range(40):
-        trial = theta + length * step
-        dist = unpack(trial, size, order)
-        if concentrations(dist).max() <= CONCENTRATION_LIMIT:
-            gain = objective.value(dist) - found.value
-            if gain >= 1e-4 * length * 2.0 * found.promise and gain > 0.0:
-                return trial
-        length *= 0.5
-    return None
+        found = climb(
+            PseudoPoint(self, self._project(start)),
+            tolerance=tolerance**2,
+            sufficient=2e-4,
+            smallest_share=2.0**-39,
+            max_iter=max_iterations,
+            callback=watch,
+        )
+        point = found.point
+        # Where no step rises, what is left to gain may drown in the rounding of the objective.
+        drowned = len(trace) <= max_iterations and point.gain <= 1e-13 * max(1.0, abs(point.value))
+        converged = found.converged or (drowned and not point.ran_away)
+        return PseudoMaximum(
+            point.dist, point.value, point.expansion.gradient, point.gain, converged, point.ran_away, trace
+        )
 
+    def _project(self, dist: Natural) -> FloatArray:
+        return pack(self.submodel.project(dist))
 
-def _newton_step(
-    objective: PseudoLikelihood,
-    curvature: Curvature,
-    gradient: FloatArray,
-    precondition: HessianPreconditioner,
-    project: Callable[[Natural], FloatArray],
-) -> FloatArray:
-    """Preconditioned conjugate gradients on Hessian·step = gradient, the more exact the smaller the gradient.
+    def expand(self, dist: Natural) -> Expansion:
+        """Preconditioned conjugate gradients on Hessian·step = gradient, the more exact the smaller the gradient.
 
-    At most a tenth of the gradient is left, and the more digits are asked for the nearer the maximum (Dembo, Eisenstat
-    and Steihaug).
-    """
-    size, order = objective.dimension, objective.order
-    step, residual = np.zeros_like(gradient), gradient.copy()
-    towards = project(precondition.solve(unpack(residual, size, order)))
-    height = float(residual @ towards)
-    target = height * min(0.1, max(height, 0.0) ** 0.5) ** 2
-    direction = towards
-    for _ in range(200):
-        if height <= target or height <= 0.0:
-            break
-        product = project(objective.product(curvature, unpack(direction, size, order)))
-        bend = float(direction @ product)
-        if bend <= 0.0:  # lost in rounding: angles all but determined by the others
-            break
-        step += height / bend * direction
-        residual -= height / bend * product
-        towards = project(precondition.solve(unpack(residual, size, order)))
-        before, height = height, float(residual @ towards)
-        direction = towards + height / before * direction
-    return step if step.any() else direction
+        At most a tenth of the gradient is left, and the more digits are asked for the nearer the maximum (Dembo,
+        Eisenstat and Steihaug).
+        """
+        size, order = dist.dimension, dist.order
+        value, slope, curvature = self.objective.gradient(dist)
+        gradient = self._project(slope)
+        self._precondition.refresh(curvature.first)
+        step, residual = np.zeros_like(gradient), gradient.copy()
+        towards = self._project(self._precondition.solve(unpack(residual, size, order)))
+        height = float(residual @ towards)
+        target = height * min(0.1, max(height, 0.0) ** 0.5) ** 2
+        direction = towards
+        for _ in range(200):
+            if height <= target or height <= 0.0:
+                break
+            product = self._project(self.objective.product(curvature, unpack(direction, size, order)))
+            bend = float(direction @ product)
+            if bend <= 0.0:  # lost in rounding: angles all but determined by the others
+                break
+            step += height / bend * direction
+            residual -= height / bend * product
+            towards = self._project(self._precondition.solve(unpack(residual, size, order)))
+            before, height = height, float(residual @ towards)
+            direction = towards + height / before * direction
+        return Expansion(value, gradient, step if step.any() else direction)
 
 
 # ---- the objective ---------------------------------------------------------------------------------------------------

@@ -339,32 +339,9 @@ class ScoreOperator:
         K[:] = np.tile(spread[:, None] + spread, (2, 2))
         return self.dtype(self.ridge) * out
 
-    def product(self, dist: Natural) -> Natural:
-        """Hθ of a distribution inside the submodel, in the coordinates (a, b, P, Q) themselves."""
-        return self._gradient_in_natural(self.apply(self.vector(dist)))
-
-    def gradient(self, dist: Natural) -> Natural:
-        """∇J = Hθ + c in the coordinates (a, b, P, Q)."""
-        return self._gradient_in_natural(self.apply(self.vector(dist)) + self.linear)
-
-    def objective(self, dist: Natural) -> float:
-        """J of a distribution inside the submodel."""
-        theta = self.vector(dist)
-        return self.value(theta, self.apply(theta))
-
     def value(self, theta: FloatArray, product: FloatArray) -> float:
         """J from θ and Hθ."""
         return float(np.dot(theta.astype(float), 0.5 * product.astype(float) + self.linear))
-
-    def _gradient_in_natural(self, gradient: FloatArray) -> Natural:
-        """α' = α + C m: what moves α' moves C as well."""
-        out = gradient.astype(float)
-        first, _, K = self.parts(out)
-        K += np.outer(first, self.moments.mean)
-        K += np.outer(self.moments.mean, first)
-        self.project(out)
-        dist = self.dist(out)
-        return dist._replace(a=first[: self.dimension] + 1j * first[self.dimension :])
 
     # ---- the preconditioner -----------------------------------------------------------------------------------------
 

@@ -37,7 +37,7 @@ def pseudo_likelihood_errors(sample: WeightedRows, model: Submodel, dist: Natura
 
 
 def score_matching_errors(sample: WeightedRows, model: Submodel, dist: Natural) -> FloatArray:
-    """Standard errors of the unpenalised score matching estimate, in the order of the natural vector."""
+    """Standard errors of the score matching estimate without penalty, in the order of the natural vector."""
 
     def local(d: int, eta: ComplexArray, z: ComplexArray) -> tuple[FloatArray, FloatArray]:
         # g_d = ∂_d log p = -Σ_t t Im(conj(η_t) z^t) = Σ_t (Re η_t, Im η_t)·f_t with f_t = t (-sin tφ, cos tφ).

@@ -21,7 +21,7 @@ KERNELS = ("auto", "rbf", "matern12", "matern32", "matern52", "rational-quadrati
 # As in mgvm.mixture and mgvm.pca, which are too heavy to import here; a test compares them.
 FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal")
 STRUCTURES = ("none", "tree", "auto")
-PRIORS = ("von_mises", "uniform", "flat", "mixture", "kernel", "auto")
+PRIORS = ("von_mises", "uniform", "mixture", "kernel", "auto")
 METHODS = ("point", "vb")
 
 

@@ -1,8 +1,8 @@
-"""The distribution of the angle without its inputs."""
+"""The distribution of the angle without its inputs: one GvM for all rows."""
 
 from __future__ import annotations
 
-from typing import Any, Literal, Self
+from typing import Any, Literal, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -15,7 +15,12 @@ from mgvm.circle.gvm import GvM
 from mgvm.regression.base import CircularRegressor, merge_replicates, validate_queries, validate_training
 from mgvm.regression.noise import Replicates
 
-_LARGEST_ORDER = 4
+
+class _OrderFit(NamedTuple):
+    """η (T,), and the log density of every angle given all others."""
+
+    eta: ComplexArray
+    log_densities: FloatArray
 
 
 class GvMRegressor(CircularRegressor):
@@ -55,27 +60,30 @@ class GvMRegressor(CircularRegressor):
         self.order = order
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit the distribution to angles y (N,). Weights are counts of rows; X tells which rows are no independent evidence."""
+        """Fit the distribution to angles y (N,); weights are counts of rows.
+
+        X tells which rows share an input, and so are no independent evidence for a higher order.
+        """
         data = validate_training(self, X, y, sample_weight, scales=False)
         found = merge_replicates(data)
         if isinstance(self.order, str):
             check.choice(self.order, "order", ["auto"])
-            orders = range(1, _LARGEST_ORDER + 1)
+            orders = range(1, 5)
         else:
             only = check.integer(self.order, "order", minimum=1)
             orders = range(only, only + 1)
-        fits = [_fit(found.replicates, order) for order in orders]
+        fits = [_fit_order(found.replicates, order) for order in orders]
         best = 0
         for number in range(1, len(fits)):
-            gain = found.replicates.weights * (fits[number][1] - fits[best][1])
+            gain = found.replicates.weights * (fits[number].log_densities - fits[best].log_densities)
             if found.replicates.starts.size > 1:
                 gain = np.add.reduceat(gain, found.replicates.starts)
             if gain.sum() > np.sqrt(gain.size) * gain.std():
                 best = number
         self.order_ = orders[best]
-        self.distribution_ = GvM(fits[best][0])
+        self.distribution_ = GvM(fits[best].eta)
         self.loo_log_density_ = found.of_rows(
-            fits[best][1], lambda rows: np.asarray(self.distribution_.logpdf(data.y[rows]))
+            fits[best].log_densities, lambda rows: np.asarray(self.distribution_.logpdf(data.y[rows]))
         )
         return self
 
@@ -84,8 +92,8 @@ class GvMRegressor(CircularRegressor):
         return GvM(np.repeat(self.distribution_.eta[None], len(validate_queries(self, X)), axis=0))
 
 
-def _fit(replicates: Replicates, order: int) -> tuple[ComplexArray, FloatArray]:
-    """η (T,), and the log density of every angle given all others; equal angles have it in common.
+def _fit_order(replicates: Replicates, order: int) -> _OrderFit:
+    """A GvM of one order; equal angles have their leave-one-out density in common.
 
     Of an angle of weight w, which stands for w rows, one row is left out; of w < 1 the whole.
     """
@@ -103,4 +111,4 @@ def _fit(replicates: Replicates, order: int) -> tuple[ComplexArray, FloatArray]:
         rest = (total - (taken[:, None] * waves)[some]) / left[some, None]
         others[some] = fit_moments(rest, left[some], np.repeat(eta, int(some.sum()), axis=0))
     logs = (waves * others.conj()).real.sum(axis=1) - gvm_facts(others, 2).log_normalizer
-    return eta[0], logs[inverse]
+    return _OrderFit(eta[0], logs[inverse])

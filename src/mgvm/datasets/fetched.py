@@ -13,8 +13,8 @@ from numpy.typing import NDArray
 
 from mgvm import _validation as check
 from mgvm.angles import from_degrees, wrap
-from mgvm.datasets._base import AtPlaces, AtTimesOfDay, CountsByMinute, DihedralAngles, freeze
-from mgvm.datasets._download import Source, fetch_file
+from mgvm.datasets.base import AtPlaces, AtTimesOfDay, CountsByMinute, DihedralAngles, freeze
+from mgvm.datasets.download import Source, fetch_file
 
 _PAPER = ("akwn2/mgvm-release", "68285f56dc34025ae0e3fafb206b79a13cfb6db9")
 _QUASI = ("Yarden231/vMQP", "01a14be9c66694335cd006725887c9b05e83000c")

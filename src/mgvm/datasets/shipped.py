@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from mgvm import _validation as check
 from mgvm.angles import from_compass, from_degrees
-from mgvm.datasets._base import AtPlaces, AtTimesOfDay, CountsByMinute, DihedralAngles, freeze
+from mgvm.datasets.base import AtPlaces, AtTimesOfDay, CountsByMinute, DihedralAngles, freeze
 
 Columns = dict[str, tuple[str, ...]]
 

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
 from mgvm.angles import wrap
-from mgvm.datasets._base import freeze
+from mgvm.datasets.base import freeze
 
 
 @dataclass(frozen=True, eq=False)
