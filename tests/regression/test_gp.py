@@ -368,6 +368,12 @@ def test_what_an_engine_cannot_do_is_refused(case):
         model.fit(X, y, groups=np.arange(24) // 8 if blocks else None)
 
 
+def test_a_gram_matrix_has_no_neighbours():
+    X, y = data(24)
+    with pytest.raises(ValueError, match=r"kernel='precomputed'.*inference='ep'"):
+        CircularGPRegressor("precomputed", inference="neighbors").fit(KERNEL(X), y)
+
+
 def test_inference_is_as_accurate_as_its_tolerance():
     X, y = data(30)
     exact, rough = (CircularGPRegressor(KERNEL, selection=None, tol=tol).fit(X, y) for tol in (1e-10, 1e-1))

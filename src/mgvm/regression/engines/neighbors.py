@@ -53,7 +53,7 @@ from mgvm.regression.engines.base import Accuracy, Engine, Posterior, Problem, S
 from mgvm.regression.engines.neighborhood import Neighborhood, Weights, default_count, embedding, query_weights
 from mgvm.regression.engines.tilted import Observations, Tilted
 from mgvm.regression.prediction import project_gaussians, project_natural, radial_precision
-from mgvm.regression.prior import NUGGET
+from mgvm.regression.prior import NUGGET, GramKernel
 
 # ---- the engine -----------------------------------------------------------------------------------------------------
 
@@ -159,6 +159,11 @@ class NeighborsEngine(Engine[NeighborsSolution]):
             raise ValueError(
                 f"inference='neighbors' needs one kernel shared by both coordinates, got coordinates="
                 f"{problem.prior.pair!r}; use coordinates='shared', or inference='ep'"
+            )
+        if isinstance(problem.prior.kernels[0], GramKernel):
+            raise ValueError(
+                "inference='neighbors' needs inputs with distances, got kernel='precomputed', whose Gram matrix has "
+                "none; use inference='ep', or give the inputs and a kernel"
             )
         if problem.criterion != "loo":
             given = "fit(groups=...)" if problem.criterion == "folds" else f"selection={problem.criterion!r}"
