@@ -22,12 +22,14 @@ export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numeric
 # What rounds: the tests that hold on every CPU or show where it matters.
 NUMERICAL = tests/numerics tests/circle tests/test_scores.py tests/torus tests/inference
 
-.PHONY: help demo test test-nojit test-cpus test-lowest cpu lint format docs bench clean
+.PHONY: help demo paper test test-fast test-nojit test-cpus test-lowest cpu lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
-	@echo "make demo        flights, residues, wind, tides, a moving body; tables and figures in $(OUT)/"
+	@echo "make demo        run examples/: flights, wind, tides, residues, a moving body ...; figures and tables in $(OUT)/"
+	@echo "make paper       the tables and figures of the paper, measured again: mgvm-paper/index.html (FULL=1: all of them)"
 	@echo "make test        run the tests"
+	@echo "make test-fast   run those that take a moment each: under two minutes on two cores"
 	@echo "make test-nojit  run the tests of the numerics with the compiler off"
 	@echo "make test-cpus   run what is numerical as on lesser CPUs: without AVX-512, and the baseline of NumPy and Numba"
 	@echo "make cpu         tell what CPU this is and what NumPy and Numba make of it"
@@ -39,10 +41,18 @@ help:
 	@echo "make clean       remove the environment, caches and what the commands wrote"
 
 demo: $(VENV)/.demo-ready
-	$(BIN)/mgvm demo --out "$(OUT)"
+	$(BIN)/python examples/run.py --out "$(OUT)"
+
+# FULL=1 has all splits, seeds and models of the tables, in hours; NAMES= chooses, as in NAMES="figure1 table2".
+paper: $(VENV)/.demo-ready
+	$(BIN)/python -m paper $(NAMES) $(if $(FULL),--full)
 
 test: $(VENV)/.dev-ready
 	$(PARALLEL) -m pytest $(SPREAD) $(PYTEST_ARGS)
+
+# Without what tests/slow.txt names.
+test-fast: $(VENV)/.dev-ready
+	$(PARALLEL) -m pytest $(SPREAD) -m "not slow" $(PYTEST_ARGS)
 
 test-nojit: $(VENV)/.dev-ready
 	NUMBA_DISABLE_JIT=1 $(PARALLEL) -m pytest $(SPREAD) tests/numerics -m "not jit_only" $(PYTEST_ARGS)
@@ -81,10 +91,10 @@ bench: $(VENV)/.bench-ready
 	[ -n "$$found" ] || { echo "no benchmarks/bench_*.py yet"; exit 1; }
 
 clean:
-	rm -rf .venv .venv-lowest mgvm-demo mgvm-reproduce build dist
+	rm -rf .venv .venv-lowest mgvm-demo mgvm-paper build dist
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
 	rm -rf docs/_build docs/api/generated docs/auto_gallery
-	find src tests benchmarks -name __pycache__ -type d -prune -exec rm -rf {} +
+	find src tests benchmarks examples paper -name __pycache__ -type d -prune -exec rm -rf {} +
 
 $(BIN)/python $(VENV_LOWEST)/bin/python:
 	@command -v "$(PYTHON)" > /dev/null || \

@@ -16,7 +16,7 @@ import timing
 from scipy import sparse
 
 from mgvm import MGvM
-from mgvm.learning import edge_tests, score_matching, penalty_path
+from mgvm.learning import edge_tests, regularization_path, score_matching
 
 STRENGTHS = {"plain": (0.6, 1.5), "weak": (0.3, 0.9)}
 TARGETS = {500: 0.95, 2000: 0.99}
@@ -71,7 +71,7 @@ def recovery(quick):
                     dist = truth(dimension, seed, strengths)
                     x = dist.sample(count, rng=1000 + seed)
                     expected = true_edges(dist)
-                    scores["EBIC"].append(f_score(penalty_path(x).edges(), expected))
+                    scores["EBIC"].append(f_score(regularization_path(x).edges(), expected))
                     tests = edge_tests(x)
                     for level in (1, 5):
                         scores[f"tests {level} %"].append(f_score(tests.edges(level / 100), expected))
@@ -156,7 +156,7 @@ def parameter_error(quick):
             def error(p, q, P=P, Q=Q, total=total):
                 return np.sqrt((abs(p - P) ** 2 + abs(q - Q) ** 2).sum()) / total
 
-            path = penalty_path(x)
+            path = regularization_path(x)
             fit = path.fit()
             errors["ours"].append(error(fit.P, fit.Q))
             fits = [path.fit(k, refit=False) for k in range(path.penalties.size)]
@@ -172,7 +172,7 @@ def parameter_error(quick):
 def speed(quick):
     """CPU time of tests and of whole paths."""
     x = truth(5, 0).sample(500, rng=0)
-    penalty_path(x)
+    regularization_path(x)
     edge_tests(x, conditioning="selected")
     rows = []
     for dimension, count, job in ((100, 2000, "tests"), (300, 2000, "tests"), (1000, 2000, "path with EBIC")):

@@ -14,15 +14,9 @@ from scipy.linalg import lapack
 from timing import table, verdict
 
 from mgvm.inference._exact_chain import exact_chain
-from mgvm.inference._expectation_propagation import (
-    Approximation,
-    Workspace,
-    evaluate,
-    expectation_propagation,
-    from_covariance,
-    stepped,
-)
+from mgvm.inference._expectation_propagation import expectation_propagation, from_covariance
 from mgvm.inference._mean_field import mean_field
+from mgvm.inference._parallel_updates import Approximation, Workspace, evaluate, step_sites
 from mgvm.natural.parameters import Natural
 
 REPEATS = 5
@@ -39,12 +33,12 @@ def sweep_times(size):
     sites = 3.0 * np.exp(1j * np.random.default_rng(0).normal(np.sin(np.arange(size) / 10.0), 0.5)[:, None])
     workspace = Workspace(from_covariance(kernel(size, 5.0, 0.5), sites))
     start = evaluate(workspace, Approximation(np.zeros((size, 2, 2)), np.zeros((size, 2))))
-    state = evaluate(workspace, stepped(start, 1.0))
+    state = evaluate(workspace, step_sites(start, 1.0))
     full = np.zeros((2 * size, 2 * size), order="F")
     best = {"sweep": np.inf, "algebra": np.inf}
     for _ in range(REPEATS):
         begin = time.perf_counter()
-        following = evaluate(workspace, stepped(state, 1.0))
+        following = evaluate(workspace, step_sites(state, 1.0))
         best["sweep"] = min(best["sweep"], time.perf_counter() - begin)
         assert following is not None, "the sweep timed must be a whole one"
         workspace._fill(state.sites.precision)

@@ -12,6 +12,7 @@ from threadpoolctl import threadpool_limits
 from timing import cpu_times, table, verdict
 
 from mgvm import MGvM
+from mgvm._numerics.gibbs import Round
 from mgvm.inference._moves import states, sweeps
 from mgvm.natural.parameters import dense_coupling
 
@@ -58,21 +59,20 @@ def main():
         kernel = sweeps(dist._natural, chains)
         x = states(rng.uniform(-np.pi, np.pi, (chains, dist.dimension)))
         out = np.empty((max(1, 20_000 // (dist.dimension * chains)), chains, dist.dimension))
+        plans = {str(count): Round(1, count, False, False) for count in (0, 4)}
         functions = {
-            str(mirrors): lambda mirrors=mirrors, kernel=kernel, x=x, rng=rng, out=out: kernel.run(
-                x, (1, mirrors, False, False), rng, out
-            )
-            for mirrors in (0, 4)
+            name: lambda plan=plan, kernel=kernel, x=x, rng=rng, out=out: kernel.run(x, plan, rng, out)
+            for name, plan in plans.items()
         }
         if not dist._natural.is_sparse:
             C = dense_coupling(dist._natural)
             functions["product"] = lambda C=C, x=x: C @ x
         found = {key: 1e9 * value / out.size for key, value in cpu_times(functions, repeats=15).items()}
-        found["draw"], found["mirror"] = found["0"], (found["4"] - found["0"]) / 4
+        found["draw"], found["reflection"] = found["0"], (found["4"] - found["0"]) / 4
         found["product"] = found["product"] * len(out) if "product" in found else ""
         aim = verdict(found["draw"], 600) if (dist.dimension, chains) == (1000, 16) else ""
-        rows.append([name, chains, found["draw"], found["mirror"], found["product"], aim])
-    table("CPU ns an angle and chain", ["dist", "chains", "draw", "mirror", "C x by BLAS", "target"], rows)
+        rows.append([name, chains, found["draw"], found["reflection"], found["product"], aim])
+    table("CPU ns an angle and chain", ["dist", "chains", "draw", "reflection", "C x by BLAS", "target"], rows)
 
 
 if __name__ == "__main__":

@@ -30,7 +30,7 @@ def timed(name, call):
     return result
 mgvm = timed("import mgvm, numpy", lambda: (__import__("numpy"), __import__("mgvm")))[1]
 import numpy as np
-distribution = timed("GvM: log normaliser and moments", lambda: mgvm.GvM([2.0 + 1.0j, 1.0j]))
+dist = timed("GvM: log normaliser and moments", lambda: mgvm.GvM([2.0 + 1.0j, 1.0j]))
 timed("GvM.logpdf", lambda: dist.logpdf(np.linspace(-3.0, 3.0, 100)))
 timed("GvM.sample, one draw a distribution", lambda: dist.sample(rng=0))
 data = timed("GvM.sample, 1,000 draws", lambda: dist.sample(1000, rng=0))

@@ -18,12 +18,12 @@ from timing import download, table, verdict
 
 from mgvm import CircularPCA
 from mgvm.datasets import fetch_mocap
-from mgvm.experiments._table2_baselines import gplvm
-from mgvm.experiments._table2_gplvm import GPLVM
 from mgvm.pca import PPCA, em, priors
 from mgvm.pca.e_step import Parameters, Quadrature
-from mgvm.pca.em import Masked
-from mgvm.pca.rows import CHUNK, chunk_sums
+from mgvm.pca.rows import CHUNK, sum_chunk
+from mgvm.pca.skeleton import MaskedMap
+from paper.table2.baselines import gplvm
+from paper.table2.gplvm import GPLVM
 
 
 def model_of(columns, size, noise=0.1):
@@ -51,16 +51,16 @@ def iteration(parameters, chunks, structure, missing=0.0):
         if missing:
             Y[rng.uniform(size=Y.shape) < missing] = np.nan
         begin = time.process_time()
-        here = chunk_sums(Y, parameters, Quadrature())
+        here = sum_chunk(Y, parameters, Quadrature())
         total = here if total is None else total + here
         seconds += time.process_time() - begin
     begin = time.process_time()
-    em.maximised(total, structure, parameters, learn_prior=True)
+    em.maximize(total, structure, parameters.prior)
     return seconds + time.process_time() - begin
 
 
 def timed(count, columns, size, repeats=3, missing=0.0):
-    parameters, structure = model_of(columns, size), Masked(np.ones((columns, 2 * size + 1), dtype=bool))
+    parameters, structure = model_of(columns, size), MaskedMap(np.ones((columns, 2 * size + 1), dtype=bool))
     chunks = [min(CHUNK, count - k) for k in range(0, count, CHUNK)]
     return min(iteration(parameters, chunks, structure, missing) for _ in range(repeats))
 
@@ -187,9 +187,8 @@ def quality(clean, denoised):
 
 
 def fits():
-    from mgvm.pca import estimator
-    from mgvm.pca.estimator import MeanField
-    from mgvm.pca.rows import Reader
+    from mgvm.pca.e_step import MeanField
+    from mgvm.pca.rows import evaluate_rows
 
     clean = fetch_mocap("fishing").rows
     rng = np.random.default_rng(0)
@@ -219,11 +218,11 @@ def fits():
         begin = time.process_time()
         model = model.fit(Y)
         add(name, time.process_time() - begin, model.denoise(noisy[test]))
-    start = estimator.started(estimator.candidates(Y, 3, 1, np.random.default_rng(0))[0], Y)
+    start = em.start_parameters(em.make_starts(Y, 3, 1, np.random.default_rng(0))[0], Y)
     for steps in (100, 300, 1000):
         found, seconds = all_at_once(Y, start, steps)
         name = f"L-BFGS over all variational parameters, {steps} steps"
-        add(name, seconds, Reader(found, MeanField("von_mises")).one(noisy[test], "denoised"))
+        add(name, seconds, evaluate_rows(noisy[test], found, MeanField("von_mises"), "denoised"))
         if out[-1][2] > best[2] - 0.05:
             break
     table(

@@ -29,9 +29,10 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from mgvm import CircularGPRegressor, GvM, MGvM, scores
 from mgvm.inference import gibbs
-from mgvm.regression.engines.dense import Tuning
+from mgvm.regression.engines.base import Problem
+from mgvm.regression.engines.dense import DenseEngine
 from mgvm.regression.prior import Prior
-from mgvm.regression.search import posterior_spread
+from mgvm.regression.search import Descent, posterior_root
 
 MASSES = (0.5, 0.9)
 HELD_OUT = 20
@@ -137,21 +138,21 @@ def kernel_of(cell):
 
 def fitted(cell, X, y):
     """The regressor, with hyper-parameters learnt from one start."""
-    options = {"noise_order": cell.order, "radius": cell.radius, "inference": "ep", "selection": cell.selection}
+    options = {"noise_order": cell.order, "radial_scale": cell.radius, "inference": "ep", "selection": cell.selection}
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore")  # of the few fits that did not settle; they count as they are
+        warnings.simplefilter("ignore")  # of the few fits that did not converge; they count as they are
         return CircularGPRegressor(kernel_of(cell), n_starts=1, **options).fit(X, y)
 
 
 def distances(model, cell, truth):
     """(estimate - truth) and the same in standard deviations of the approximate posterior."""
-    best, together = model._fits[0][1].tuned, model._together
+    best, merged = model._posteriors[0][1], model._merged
     criterion = "loo" if cell.selection == "auto" else cell.selection
     prior = Prior((kernel_of(cell),), "shared")
-    tuning = Tuning(together.inputs, together.groups, prior, model._noise_distribution, model.radius_scale_, criterion)
+    problem = Problem(merged.inputs, merged.replicates, prior, model._noise, model.radial_scale_, criterion)
     centre = np.concatenate([best.prior.theta, best.rho])
-    spread = posterior_spread(tuning, centre)
-    return centre - truth, (centre - truth) / np.sqrt((spread**2).sum(axis=1))
+    root = posterior_root(Descent(DenseEngine(problem)), centre)
+    return centre - truth, (centre - truth) / np.sqrt((root**2).sum(axis=1))
 
 
 class Measured(NamedTuple):

@@ -15,25 +15,26 @@ from timing import table
 
 from mgvm import CircularGPRegressor
 from mgvm.datasets import make_mexican_hat
-from mgvm.regression.engines.dense import Tuning
-from mgvm.regression.noise import Groups, GvMNoise
-from mgvm.regression.prediction import DenseFitted, with_noise
+from mgvm.regression.engines.base import Problem
+from mgvm.regression.engines.dense import DenseEngine
+from mgvm.regression.noise import GvMNoise, Replicates
+from mgvm.regression.prediction import convolve_noise
 from mgvm.regression.prior import Prior
 
 LENGTHS, VARIANCES, CONCENTRATIONS = (0.05, 0.08, 0.12, 0.2, 0.3, 0.5), (0.3, 0.5, 1.0, 2.0), (3.0, 6.0, 12.0, 25.0)
-SPREADS = {"soft": 1.0, "hard": 0.0}
+SCALES = {"soft": 1.0, "hard": 0.0}
 
 
-def in_hindsight(toy, nu, radius):
+def in_hindsight(toy, nu, name):
     """The best mean log density over the grid."""
-    groups = Groups(toy.angles, np.ones(toy.x.size), np.arange(toy.x.size))
+    replicates = Replicates(toy.angles, np.ones(toy.x.size), np.arange(toy.x.size))
     scores = []
     for length, variance, kappa in itertools.product(LENGTHS, VARIANCES, CONCENTRATIONS):
         noise = GvMNoise(1, first=kappa)
         prior = Prior((ConstantKernel(variance) * Matern(length, nu=nu),))
-        tuning = Tuning(toy.x[:, None], groups, prior, noise, SPREADS[radius])
-        fit = DenseFitted.of(toy.x[:, None], tuning.finish(tuning.start), SPREADS[radius])
-        dist = with_noise(fit.latent(toy.grid[:, None]), noise, fit.rho)
+        engine = DenseEngine(Problem(toy.x[:, None], replicates, prior, noise, SCALES[name]))
+        fit = engine.posterior(engine.solve(np.concatenate([prior.theta, noise.start]), 1e-7))
+        dist = convolve_noise(fit.predict(toy.grid[:, None]), noise, fit.rho)
         scores.append(float(np.mean(dist.logpdf(toy.truth))))
     return max(scores)
 
@@ -41,12 +42,12 @@ def in_hindsight(toy, nu, radius):
 def main():
     toy = make_mexican_hat()
     rows = []
-    for radius, nu in itertools.product(SPREADS, (0.5, 1.5, np.inf)):
+    for circle, nu in itertools.product(SCALES, (0.5, 1.5, np.inf)):
         kernel = ConstantKernel(0.5) * Matern(0.2, nu=nu)
-        model = CircularGPRegressor(kernel, radius=radius, inference="ep", random_state=0)
+        model = CircularGPRegressor(kernel, radial_scale=circle, inference="ep", random_state=0)
         learnt = model.fit(toy.x[:, None], toy.angles).score(toy.grid[:, None], toy.truth)
         name = {0.5: "Matérn-1/2", 1.5: "Matérn-3/2"}.get(nu, "squared exponential")
-        rows.append([radius, name, f"{learnt:.2f}", f"{in_hindsight(toy, nu, radius):.2f}"])
+        rows.append([circle, name, f"{learnt:.2f}", f"{in_hindsight(toy, nu, circle):.2f}"])
     table("Toy: mean held-out log density", ["circle", "kernel", "learnt", "best in hindsight"], rows)
 
 

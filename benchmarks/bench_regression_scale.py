@@ -16,18 +16,20 @@ import numpy as np
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from timing import table, verdict
 
-from mgvm.regression.engines.chain import ChainTuning, couplings
-from mgvm.regression.engines.dense import Tuning
-from mgvm.regression.engines.neighbours import NeighbourTuning
-from mgvm.regression.noise import Groups, GvMNoise
+from mgvm.regression.engines.base import Problem
+from mgvm.regression.engines.chain import ChainEngine, couplings
+from mgvm.regression.engines.dense import DenseEngine
+from mgvm.regression.engines.neighbors import NeighborsEngine
+from mgvm.regression.noise import GvMNoise, Replicates
 from mgvm.regression.prior import Prior
+from mgvm.regression.search import Descent
 
 SIZES = (1_000, 2_000, 4_000, 8_000, 15_000, 30_000)
 DENSE = (125, 250, 500, 1_000)
 
 
 def single(angles):
-    return Groups(np.angle(np.exp(1j * angles)), np.ones(angles.size), np.arange(angles.size))
+    return Replicates(np.angle(np.exp(1j * angles)), np.ones(angles.size), np.arange(angles.size))
 
 
 def walk(size, seed=0):
@@ -50,20 +52,32 @@ def sea(size, seed=0):
     return X, single(np.arctan2(x[:, 1], x[:, 0]) + rng.vonmises(0.0, 8.0, size))
 
 
-def neighbour_tuning(make, size, length):
-    X, groups = make(size)
-    return NeighbourTuning(
-        X, groups, Prior((ConstantKernel(0.5) * Matern(length, nu=0.5),)), GvMNoise(1, first=8.0), 1.0
-    )
+def neighbors_descent(make, size, length):
+    X, replicates = make(size)
+    return near_descent(X, replicates, ConstantKernel(0.5) * Matern(length, nu=0.5), 8.0)
 
 
-def chain_tuning(size, criterion="loo"):
-    X, groups = walk(size)
-    return ChainTuning(X, groups, Prior((ConstantKernel(0.5) * Matern(5.0, nu=0.5),)), GvMNoise(1), criterion)
+def near_descent(X, replicates, kernel, kappa):
+    return Descent(NeighborsEngine(Problem(X, replicates, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)))
 
 
-def dense_tuning(X, groups, kernel, kappa):
-    return Tuning(X, groups, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
+def chain_descent(size, criterion="loo"):
+    prior = Prior((ConstantKernel(0.5) * Matern(5.0, nu=0.5),))
+    return Descent(ChainEngine(Problem(*walk(size), prior, GvMNoise(1), 0.0, criterion)))
+
+
+def dense_descent(X, replicates, kernel, kappa):
+    return Descent(DenseEngine(Problem(X, replicates, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)))
+
+
+def solved(descent):
+    """The solution where searches begin."""
+    return descent.finish(descent.prior.centre).solution
+
+
+def learnt(descent):
+    """The solution where a search ends."""
+    return descent.run([descent.prior.centre]).solution
 
 
 def seconds(function, repeats=2):
@@ -79,9 +93,9 @@ def one_run(make, size, length):
     """Neighbours, propagation and leave-one-out densities at given hyper-parameters, from nothing."""
 
     def run():
-        tuning = neighbour_tuning(make, size, length)
+        descent = neighbors_descent(make, size, length)
         start = time.process_time()
-        found = tuning.finish(tuning.start)
+        found = solved(descent)
         return time.process_time() - start, found
 
     times = [run() for _ in range(2)]
@@ -92,20 +106,20 @@ def dense_runs():
     """The same in the plane with the dense kernel matrix."""
     found = []
     for size in DENSE:
-        X, groups = sea(size)
-        tuning = dense_tuning(X, groups, ConstantKernel(0.5) * Matern(8.0, nu=0.5), 8.0)
-        found.append(seconds(lambda t=tuning: t.finish(t.start), 1)[0])
+        X, replicates = sea(size)
+        descent = dense_descent(X, replicates, ConstantKernel(0.5) * Matern(8.0, nu=0.5), 8.0)
+        found.append(seconds(lambda d=descent: solved(d), 1)[0])
     return found
 
 
 def scaling():
     rows, times = [], {"neighbours, line": [], "neighbours, plane": [], "exact chain": []}
-    neighbour_tuning(walk, 300, 10.0).finish(neighbour_tuning(walk, 300, 10.0).start)
+    solved(neighbors_descent(walk, 300, 10.0))
     for size in SIZES:
         line, first = one_run(walk, size, 10.0)
         plane, second = one_run(sea, size, 8.0)
-        chain = chain_tuning(size)
-        exact, _ = seconds(lambda chain=chain: chain.tuned(chain.start))
+        chain = chain_descent(size)
+        exact, _ = seconds(lambda chain=chain: solved(chain))
         for name, value in zip(times, (line, plane, exact), strict=True):
             times[name].append(value)
         rows.append((f"{size:,}", line, plane, exact, "yes" if first.converged and second.converged else "NO"))
@@ -146,14 +160,12 @@ def quality(seeds=3):
             kernel = ConstantKernel(0.5, "fixed") * Matern(0.3, nu=nu)
             away, ratios = [], []
             for seed in range(seeds):
-                X, groups = simulated(kernel, kappa, 1_000, seed)
-                dense = dense_tuning(X, groups, kernel, kappa)
-                near = NeighbourTuning(X, groups, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
-                away.append(near.finish(near.start).loo.mean() - dense.finish(dense.start).score.parts.mean())
-                X, groups = X[:500], groups.take(np.arange(500))
-                dense = dense_tuning(X, groups, kernel, kappa)
-                near = NeighbourTuning(X, groups, Prior((kernel,)), GvMNoise(1, first=kappa), 1.0)
-                lengths = [t.search([t.start]).prior.kernels[0].k2.length_scale for t in (near, dense)]
+                X, replicates = simulated(kernel, kappa, 1_000, seed)
+                dense, near = (make(X, replicates, kernel, kappa) for make in (dense_descent, near_descent))
+                away.append(solved(near).loo.mean() - solved(dense).loo.mean())
+                X, replicates = X[:500], replicates.take(np.arange(500))
+                dense, near = (make(X, replicates, kernel, kappa) for make in (dense_descent, near_descent))
+                lengths = [learnt(descent).prior.kernels[0].k2.length_scale for descent in (near, dense)]
                 ratios.append(np.log(lengths[0] / lengths[1]))
             error = np.std(away, ddof=1) / np.sqrt(seeds)
             rows.append(
@@ -174,17 +186,16 @@ def quality(seeds=3):
 
 def fits(large):
     rows = []
-    chain = chain_tuning(20_000)
-    rows.append(("chain, one likelihood", "20,000", *_with(seconds(lambda: chain.tuned(chain.start))[0], 2.0)))
+    chain = chain_descent(20_000)
+    rows.append(("chain, one likelihood", "20,000", *_with(seconds(lambda: solved(chain))[0], 2.0)))
     for criterion in ("evidence", "loo"):
-        tuning = chain_tuning(15_000, criterion)
-        rows.append(
-            (f"chain, fit by {criterion}", "15,000", *_with(seconds(lambda t=tuning: t.search([t.start]), 1)[0], 30.0))
-        )
+        descent = chain_descent(15_000, criterion)
+        spent = seconds(lambda d=descent: learnt(d), 1)[0]
+        rows.append((f"chain, fit by {criterion}", "15,000", *_with(spent, 30.0)))
     for make, length, name in ((walk, 5.0, "on a line"), (sea, 4.0, "in the plane")):
         for size in (15_000, 100_000) if large else (15_000,):
-            tuning = neighbour_tuning(make, size, length)
-            spent, found = seconds(lambda t=tuning: t.search([t.start]), 1)
+            descent = neighbors_descent(make, size, length)
+            spent, found = seconds(lambda d=descent: learnt(d), 1)
             rows.append(
                 (
                     f"neighbours, fit {name}" + ("" if found.converged else " (not converged)"),

@@ -30,9 +30,9 @@ def ours(dist, start, seconds=3.0, **options):
     """Effective draws a second and R-hat of Gibbs sampling."""
     draws = 500
     while True:
-        marks = []  # of the clock after every round: the burn-in, which tunes trajectories, is left out
+        marks = []  # of the clock after every round: the burn-in, which tunes Hamiltonian moves, is left out
 
-        def mark(done, total, marks=marks):
+        def mark(done, total, text, marks=marks):
             if done >= 400:
                 marks.append(time.process_time())
 
@@ -133,7 +133,7 @@ def main():
         start = gibbs(dist, 4, 16, burn_in=5000, rng=0).samples[:, -1]
         mine, plain, other = (
             ours(dist, start),
-            ours(dist, start, over_relaxation=0, trajectories=False),
+            ours(dist, start, over_relaxation=0, hamiltonian=False),
             augmentation(dist, start),
         )
         row = [name, rate(mine), rate(plain), rate(other)]

@@ -62,7 +62,7 @@ def one_rows(rng):
 
 @njit
 def hat_areas(eta):
-    """Of distributions with parameters eta (n, 2): f at the highest mode, and the area of the hat over e^(f - f(mode))."""
+    """For parameters eta (n, 2): f at the highest mode, and the area of the hat over e^(f - f(mode))."""
     out = np.empty((eta.shape[0], 2))
     work = np.empty((7, 1))
     for i in range(eta.shape[0]):

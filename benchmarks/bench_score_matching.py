@@ -22,8 +22,9 @@ from timing import number, table, verdict
 
 from mgvm.learning import Submodel, score_matching
 from mgvm.learning._score_matching import conjugate_gradients
-from mgvm.learning.rows import rows
-from mgvm.learning.score_operator import MemoryRows, ScoreOperator
+from mgvm.learning.row_sums import MemoryRows
+from mgvm.learning.rows import as_rows
+from mgvm.learning.score_operator import ScoreOperator
 from mgvm.natural import parameters
 
 COUNT = 10_000
@@ -113,7 +114,7 @@ def steps_saved():
     for dimension, least, name in cases:
         x = angles(dimension, 2000, least)
         model = Submodel.of(name, dimension, 2, directions=np.angle(np.exp(1j * x).mean(axis=0)))
-        operator = ScoreOperator(MemoryRows.of(rows(x)), model, np.float64)
+        operator = ScoreOperator(MemoryRows.of(as_rows(x)), model, np.float64)
         exact = conjugate_gradients(operator, operator.empty(), 1e-9, 2000).theta
         with_it = conjugate_gradients(operator, operator.empty(), 1e-4, 2000)
         plain = conjugate_gradients(Plain(operator), operator.empty(), 1e-4, 2000)

@@ -181,21 +181,22 @@ class WrappedNormalMixture:
     """
 
     def __init__(self, train, seed=0, pseudo_counts=(10.0,), largest=300):
-        from mgvm.mixture.em import Fit
+        from mgvm.mixture.em import MixtureFit
         from mgvm.mixture.families.wrapped_normal import WrappedFamily
 
         fits = []
         for count in pseudo_counts:
             family = WrappedFamily(pseudo_count=count)
             # The same seed holds out the same rows, so that scores compare.
-            fit = Fit(family, family, np.random.default_rng(seed), tol=3e-4)
-            fit.by_held_out(np.ascontiguousarray(train), np.ones(len(train)), largest, 0.15)
+            fit = MixtureFit(family, family, np.random.default_rng(seed), tol=3e-4)
+            fit.fit_size_by_validation(np.ascontiguousarray(train), np.ones(len(train)), largest, 0.15)
             fits.append((max(fit.scores.values()), count, fit))
         self.left_out_score, self.pseudo_count, fit = max(fits, key=lambda item: item[:2])
         self.family, self.mixture, self.n_components_ = fit.family, fit.best, fit.best.size
 
     def score_samples(self, x):
         """Log density of the observed angles of rows (n, D), NaN where missing."""
-        from mgvm.mixture import em, missing
+        from mgvm._grids import log_sum_exp
+        from mgvm.mixture import missing
 
-        return em.log_sum(missing.log_joint(self.family, self.mixture, np.ascontiguousarray(x)))
+        return log_sum_exp(missing.log_joint(self.family, self.mixture, np.ascontiguousarray(x)), axis=1)

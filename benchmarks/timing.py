@@ -5,6 +5,9 @@ from __future__ import annotations
 import importlib
 import sys
 import time
+from pathlib import Path
+
+sys.path.insert(0, str(Path(__file__).parents[1]))  # for paper/, which has the baselines of its tables
 
 
 def cpu_times(functions, repeats=25, shortest=2e-3):
@@ -38,10 +41,10 @@ def peer(module):
 
 def download(command, files):
     """Say which of the files (names in `mgvm.datasets.SOURCES`) are missing, and download them, or end with why not."""
-    from mgvm.experiments import _downloads
+    from paper.experiment import download
 
     try:
-        _downloads.download(command, files)
+        download(files)
     except OSError as error:
         sys.exit(f"{command}: {error}")
 

@@ -29,7 +29,7 @@ extensions = [
     "mathml",
     "linked_names",
 ]
-exclude_patterns = ["_build", "_ext", "gallery", "Thumbs.db"]
+exclude_patterns = ["_build", "_ext", "Thumbs.db"]
 templates_path = ["_templates"]
 nitpicky = False
 
@@ -69,9 +69,10 @@ default_role = "py:obj"  # `name` in a docstring is a link where there is such a
 
 # ---- gallery -------------------------------------------------------------------------------------------------------
 sphinx_gallery_conf = {
-    "examples_dirs": ["gallery"],
+    "examples_dirs": ["../examples"],
     "gallery_dirs": ["auto_gallery"],
     "filename_pattern": r"plot_",
+    "ignore_pattern": r"run\.py",
     "within_subsection_order": "FileNameSortKey",
     "download_all_examples": False,
     "remove_config_comments": True,

@@ -10,6 +10,7 @@ import scipy.stats
 from hypothesis import assume, given
 from naive import angles as naive
 from numpy.testing import assert_allclose, assert_array_equal
+from portable import von_mises_draws
 
 from mgvm import angles
 from mgvm._validation import DegreesWarning
@@ -175,7 +176,7 @@ class TestMedian:
         assert np.isnan(angles.median([0.0, np.pi / 2, np.pi, -np.pi / 2]))
 
     def test_a_million_angles(self):
-        x = np.random.default_rng(6).vonmises(2.0, 3.0, 1_000_001)
+        x = np.random.default_rng(6).normal(2.0, 0.6, 1_000_001)
         theta = angles.median(x)
         near = [np.abs(angles.difference(x, theta + step)).mean() for step in (-1e-3, 0.0, 1e-3)]
         assert near[1] < near[0]
@@ -185,7 +186,7 @@ class TestMedian:
 @pytest.mark.parametrize("statistic", STATISTICS)
 class TestReduction:
     rng = np.random.default_rng(3)
-    x = rng.vonmises(0.5, 1.0, (3, 4, 5))
+    x = von_mises_draws(rng, 0.5, 1.0, (3, 4, 5))
     weights = rng.uniform(0.1, 1.0, (3, 4, 5))
 
     @pytest.mark.parametrize("axis", [0, 1, -1, (0, 2), (2, 0), (0, 1, 2), None])

@@ -1,9 +1,10 @@
-"""A file written beside its place and moved there when it is whole."""
+"""Atomic writes: a file is written beside its place and moved there when it is whole."""
 
 from __future__ import annotations
 
 import os
 import tempfile
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -11,23 +12,41 @@ from typing import BinaryIO
 
 
 @contextmanager
-def placed(path: Path, *, force: bool) -> Iterator[BinaryIO]:
-    """A new file that takes its place when the block ends well; whatever stops it, no half file stays."""
-    _check(path, force)
-    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    temporary = Path(name)
-    try:
-        with os.fdopen(handle, "w+b") as file:
+def atomic_write(path: Path, *, force: bool) -> Iterator[BinaryIO]:
+    """A new file that takes its place when the block ends well; whatever stops it, no half file stays.
+
+    Without `force` an existing file is left alone and a `FileExistsError` says so.
+    """
+    _check_place(path, force)
+    with partial_file(path) as partial:
+        with partial.open("w+b") as file:
             yield file
-        _check(path, force)
-        # mkstemp makes files private; a result gets the permissions that any new file would have.
-        temporary.chmod(0o666 & ~_umask())
-        temporary.replace(path)
+        _check_place(path, force)
+        # Temporary files are private; a result gets the permissions that any new file would have.
+        partial.chmod(0o666 & ~_umask())
+        partial.replace(path)
+
+
+@contextmanager
+def partial_file(path: Path, *, stale: float = 3600.0) -> Iterator[Path]:
+    """An empty file beside `path` that no other process writes to; it is removed at the end if it is still there.
+
+    Partial files of the same name that are older than `stale` seconds belong to processes that were killed: they are
+    removed as well.
+    """
+    for leftover in path.parent.glob(f".{path.name}.*.part"):
+        if time.time() - leftover.stat().st_mtime > stale:
+            leftover.unlink(missing_ok=True)
+    handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
+    os.close(handle)
+    partial = Path(name)
+    try:
+        yield partial
     finally:
-        temporary.unlink(missing_ok=True)
+        partial.unlink(missing_ok=True)
 
 
-def _check(path: Path, force: bool) -> None:
+def _check_place(path: Path, force: bool) -> None:
     if path.is_dir():
         raise IsADirectoryError(f"{path} is a folder; give the name of a file in it")
     if not path.parent.is_dir():

@@ -16,10 +16,6 @@ from numpy.typing import ArrayLike, NDArray
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
 
-# Two full turns: unwrapped radians rarely go further, degrees nearly always do.
-_DEGREES_ABOVE = 4.0 * np.pi
-_DEGREES_UP_TO = 720.0
-
 
 class DegreesWarning(UserWarning):
     """Angles were expected in radians and look like degrees."""
@@ -182,7 +178,8 @@ def _check_data(array: FloatArray, name: str) -> None:
     if array.size == 0:
         raise ValueError(f"{name} is empty, shape {array.shape}; at least one angle is needed")
     largest = float(np.abs(array).max())
-    if _DEGREES_ABOVE < largest <= _DEGREES_UP_TO:
+    # Unwrapped radians rarely go beyond two full turns, degrees nearly always do.
+    if 4.0 * np.pi < largest <= 720.0:
         warnings.warn(
             f"{name} reaches {largest:g}, more than two turns in radians: it looks like degrees. "
             "If so, convert it with mgvm.angles.from_degrees (or from_hours, from_compass)",
@@ -293,7 +290,7 @@ def choice(value: Any, name: str, allowed: Iterable[str]) -> str:
 
 
 def generator(state: Any, name: str = "rng") -> np.random.Generator:
-    """Return a NumPy generator made from None (fresh), a seed, a generator (used as it is) or a RandomState (one draw)."""
+    """Return a NumPy generator from None (fresh), a seed, a generator (used as it is) or a RandomState (one draw)."""
     if isinstance(state, np.random.RandomState):
         return np.random.default_rng(state.randint(2**31))
     try:

@@ -3,9 +3,8 @@
 A distribution here is any object with the methods of the distributions in `mgvm.circle`. A batch of distributions
 broadcasts against the observations, so ``crps(model.predict_dist(X), y)`` gives one score per row of X.
 
-The continuous ranked probability score on the circle.
-
-With d the angular distance, Θ and Θ* two independent draws, and G(t) = P(t < Θ <= t + π) the mass of a half turn,
+The continuous ranked probability score on the circle is an integral of squares. With d the angular distance, Θ and Θ*
+two independent draws, and G(t) = P(t < Θ <= t + π) the mass of a half turn,
 
     E d(Θ, y) - ½ E d(Θ, Θ*) = ½ ∫ (G(t) - [t < y <= t + π])² dt   over one turn,
 
@@ -25,10 +24,9 @@ from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import difference, wrap
 
-_PANELS = 28
-_RULE = np.polynomial.legendre.leggauss(10)
-_BLOCK = 1 << 20  # values of the distribution function asked for at once
-_DISTRIBUTIONS = 2048  # distributions along the first axis whose quadratures are held at once
+__all__ = ["log_score", "crps", "pit", "coverage", "angular_error", "snr"]
+
+_GAUSS_LEGENDRE = np.polynomial.legendre.leggauss(10)  # nodes and weights on a panel
 
 
 class Distribution(Protocol):
@@ -55,96 +53,6 @@ class Distribution(Protocol):
 
     def _quadrature(self) -> tuple[FloatArray, FloatArray]:
         """Angles and probabilities, ``batch_shape + (n,)``."""
-
-
-def cosine_from_moment(moment: ComplexArray, y: FloatArray) -> FloatArray:
-    """½ |e^{iy} - m₁|²."""
-    gap = np.exp(1j * y) - moment
-    return np.asarray(0.5 * (gap.real**2 + gap.imag**2))
-
-
-# ---- angular distance, from a distribution
-# -----------------------------------------------------------------------------------
-
-
-def angular_from_distribution(dist: Distribution, y: FloatArray) -> FloatArray:
-    """∫₀^π P(Θ outside (y - s, y - s + π])² ds, y of the shape of the result."""
-    y = wrap(y)
-    if dist.batch_shape == y.shape and y.ndim and len(y) > _DISTRIBUTIONS:
-        blocks = [slice(begin, begin + _DISTRIBUTIONS) for begin in range(0, len(y), _DISTRIBUTIONS)]
-        return np.concatenate([angular_from_distribution(dist[block], y[block]) for block in blocks])
-    edges = _edges(dist, y)
-    nodes, weights = _RULE
-    score = np.zeros(y.shape)
-    step = max(1, _BLOCK // max(1, nodes.size * y.size))
-    for begin in range(0, len(edges) - 1, step):
-        lower, upper = edges[begin : begin + step + 1][:-1], edges[begin + 1 : begin + step + 1]
-        half = 0.5 * (upper - lower)
-        s = (lower + half) + half * nodes.reshape(-1, 1, *[1] * y.ndim)
-        outside = 1.0 - (dist.cdf(y - s + np.pi) - dist.cdf(y - s))
-        score += (half * weights.reshape(-1, 1, *[1] * y.ndim) * outside**2).sum(axis=(0, 1))
-    return score
-
-
-def _edges(dist: Distribution, y: FloatArray) -> FloatArray:
-    """Panels of s in [0, π], first axis: narrow where an end of the half turn crosses the mass of the distribution."""
-    nodes, mass = dist._quadrature()
-    # Quantiles of the 16th root of the masses: a normal distribution becomes four times as wide, so tails down to 1e-12
-    # count.
-    tempered = np.cumsum(mass**0.0625, axis=-1)
-    tempered /= tempered[..., -1:]
-    levels = np.arange(1, _PANELS) / _PANELS
-    picked = [(tempered < level).sum(axis=-1) for level in levels]
-    breaks = np.stack([np.take_along_axis(nodes, index[..., None], axis=-1)[..., 0] for index in picked])
-    breaks = breaks.reshape(_PANELS - 1, *[1] * (y.ndim - breaks.ndim + 1), *breaks.shape[1:])
-    crossings = np.sort(np.mod(y - breaks, np.pi), axis=0)
-    ends = np.zeros((1, *y.shape))
-    return np.concatenate([ends, crossings, ends + np.pi])
-
-
-# ---- angular distance, from draws -----------------------------------------------------------------------------------
-
-
-def angular_from_samples(samples: FloatArray, y: FloatArray) -> FloatArray:
-    """The score of the distribution that gives each draw (first axis) the same mass; O(n log n), not the n² pairs.
-
-    G is a step function of t in [-π, 0): a draw x < 0 leaves the half turn (t, t + π] at t = x, a draw x >= 0 enters it
-    at t = x - π. The score ∫ (G - I)² is ∫ G² + ∫ (1 - 2G) over the t whose half turn holds y.
-    """
-    size, batch = len(samples), samples.shape[1:]
-    draws = wrap(samples).reshape(size, -1).T
-    where = np.where(draws < 0.0, draws, draws - np.pi)
-    order = np.argsort(where, axis=-1)
-    jumps = np.take_along_axis(np.where(draws < 0.0, -1.0, 1.0), order, axis=-1) / size
-    first = (draws < 0.0).mean(axis=-1, keepdims=True)
-    height = np.concatenate([first, first + np.cumsum(jumps, axis=-1)], axis=-1)
-    where = np.take_along_axis(where, order, axis=-1)
-    column = np.full((len(draws), 1), 1.0)
-    starts = np.concatenate([-np.pi * column, where], axis=-1)
-    widths = np.diff(starts, axis=-1, append=0.0 * column)
-    squares = (height**2 * widths).sum(axis=-1)
-    excess = np.concatenate([0.0 * column, np.cumsum((1.0 - 2.0 * height) * widths, axis=-1)], axis=-1)
-
-    y = wrap(y)
-    at = np.where(y < 0.0, y, y - np.pi)
-    row = np.broadcast_to(np.arange(len(draws)).reshape(batch), y.shape)
-    step = _count_up_to(where, row, at)
-    before = excess[row, step] + (1.0 - 2.0 * height[row, step]) * (at - starts[row, step])
-    holding_y = np.where(y < 0.0, before, excess[row, -1] - before)
-    return np.asarray(np.maximum(squares[row] + holding_y, 0.0))
-
-
-def _count_up_to(rows: FloatArray, row: np.ndarray[Any, np.dtype[np.intp]], value: FloatArray) -> Any:
-    """How many entries of the given (sorted) row are <= value."""
-    # Complex numbers sort by real part, then imaginary part: one search serves all rows.
-    keys = np.arange(len(rows))[:, None] + 1j * rows
-    return np.searchsorted(keys.ravel(), row + 1j * value, side="right") - row * rows.shape[1]
-
-
-__all__ = ["log_score", "crps", "pit", "coverage", "angular_error", "snr"]
-
-_TURN = 2.0 * np.pi
-_BELOW_ONE = np.nextafter(1.0, 0.0)
 
 
 def _observations(y: ArrayLike, batch: tuple[int, ...], owner: str) -> FloatArray:
@@ -252,11 +160,11 @@ def pit(dist: Distribution, y: ArrayLike) -> FloatArray:
     >>> mgvm.scores.pit(mgvm.VonMises(0.0, 2.0), [0.0, 1.0]).round(4)
     array([0.5   , 0.8896])
     """
-    return np.clip(dist.cdf(wrap(_observations(y, dist.batch_shape, "dist"))), 0.0, _BELOW_ONE)
+    return np.clip(dist.cdf(wrap(_observations(y, dist.batch_shape, "dist"))), 0.0, np.nextafter(1.0, 0.0))
 
 
 def coverage(dist: Distribution, y: ArrayLike, mass: ArrayLike, reduce: bool = True) -> FloatArray | NDArray[np.bool_]:
-    """Fraction of y inside the distribution's highest-density set ``{θ: p(θ) > c}`` that holds the given mass.
+    """Fraction of y inside the highest-density region ``{θ: p(θ) > c}`` that holds the given mass.
 
     Parameters
     ----------
@@ -294,7 +202,7 @@ def coverage(dist: Distribution, y: ArrayLike, mass: ArrayLike, reduce: bool = T
 def _inside(arcs: FloatArray, y: FloatArray) -> NDArray[np.bool_]:
     """Whether y lies on one of the arcs (..., n, 2); rows of NaN hold nothing."""
     lower, upper = arcs[..., 0], arcs[..., 1]
-    return np.asarray((np.mod(y[..., None] - lower, _TURN) <= upper - lower).any(axis=-1))
+    return np.asarray((np.mod(y[..., None] - lower, 2.0 * np.pi) <= upper - lower).any(axis=-1))
 
 
 def angular_error(prediction: ArrayLike, y: ArrayLike) -> FloatArray:
@@ -357,3 +265,93 @@ def snr(y: ArrayLike, y_hat: ArrayLike, convention: str = "db") -> float:
         return float("inf")
     logarithm = np.log10 if convention == "db" else np.log
     return float(10.0 * logarithm(ratio[0] / ratio[1]))
+
+
+# ---- the CRPS of a distribution -------------------------------------------------------------------------------------
+
+
+def cosine_from_moment(moment: ComplexArray, y: FloatArray) -> FloatArray:
+    """½ |e^{iy} - m₁|²."""
+    gap = np.exp(1j * y) - moment
+    return np.asarray(0.5 * (gap.real**2 + gap.imag**2))
+
+
+def angular_from_distribution(
+    dist: Distribution, y: FloatArray, most_distributions: int = 2048, most_values: int = 1 << 20
+) -> FloatArray:
+    """∫₀^π P(Θ outside (y - s, y - s + π])² ds, y of the shape of the result.
+
+    At most so many distributions along the first axis have their quadratures held at a time, and so many values of the
+    distribution function are asked for at once.
+    """
+    y = wrap(y)
+    if dist.batch_shape == y.shape and y.ndim and len(y) > most_distributions:
+        blocks = [slice(begin, begin + most_distributions) for begin in range(0, len(y), most_distributions)]
+        parts = [angular_from_distribution(dist[one], y[one], most_distributions, most_values) for one in blocks]
+        return np.concatenate(parts)
+    edges = _edges(dist, y)
+    nodes, weights = _GAUSS_LEGENDRE
+    score = np.zeros(y.shape)
+    step = max(1, most_values // max(1, nodes.size * y.size))
+    for begin in range(0, len(edges) - 1, step):
+        lower, upper = edges[begin : begin + step + 1][:-1], edges[begin + 1 : begin + step + 1]
+        half = 0.5 * (upper - lower)
+        s = (lower + half) + half * nodes.reshape(-1, 1, *[1] * y.ndim)
+        outside = 1.0 - (dist.cdf(y - s + np.pi) - dist.cdf(y - s))
+        score += (half * weights.reshape(-1, 1, *[1] * y.ndim) * outside**2).sum(axis=(0, 1))
+    return score
+
+
+def _edges(dist: Distribution, y: FloatArray, panels: int = 28) -> FloatArray:
+    """Panels of s in [0, π], first axis: narrow where an end of the half turn crosses the mass of the distribution."""
+    nodes, mass = dist._quadrature()
+    # Quantiles of the 16th root of the masses: a normal distribution becomes four times as wide, so tails down to 1e-12
+    # count.
+    tempered = np.cumsum(mass**0.0625, axis=-1)
+    tempered /= tempered[..., -1:]
+    levels = np.arange(1, panels) / panels
+    picked = [(tempered < level).sum(axis=-1) for level in levels]
+    breaks = np.stack([np.take_along_axis(nodes, index[..., None], axis=-1)[..., 0] for index in picked])
+    breaks = breaks.reshape(panels - 1, *[1] * (y.ndim - breaks.ndim + 1), *breaks.shape[1:])
+    crossings = np.sort(np.mod(y - breaks, np.pi), axis=0)
+    ends = np.zeros((1, *y.shape))
+    return np.concatenate([ends, crossings, ends + np.pi])
+
+
+# ---- the CRPS of draws ----------------------------------------------------------------------------------------------
+
+
+def angular_from_samples(samples: FloatArray, y: FloatArray) -> FloatArray:
+    """The score of the distribution that gives each draw (first axis) the same mass; O(n log n), not the n² pairs.
+
+    G is a step function of t in [-π, 0): a draw x < 0 leaves the half turn (t, t + π] at t = x, a draw x >= 0 enters it
+    at t = x - π. The score ∫ (G - I)² is ∫ G² + ∫ (1 - 2G) over the t whose half turn holds y.
+    """
+    size, batch = len(samples), samples.shape[1:]
+    draws = wrap(samples).reshape(size, -1).T
+    where = np.where(draws < 0.0, draws, draws - np.pi)
+    order = np.argsort(where, axis=-1)
+    jumps = np.take_along_axis(np.where(draws < 0.0, -1.0, 1.0), order, axis=-1) / size
+    first = (draws < 0.0).mean(axis=-1, keepdims=True)
+    height = np.concatenate([first, first + np.cumsum(jumps, axis=-1)], axis=-1)
+    where = np.take_along_axis(where, order, axis=-1)
+    column = np.full((len(draws), 1), 1.0)
+    starts = np.concatenate([-np.pi * column, where], axis=-1)
+    widths = np.diff(starts, axis=-1, append=0.0 * column)
+    squares = (height**2 * widths).sum(axis=-1)
+    excess = np.concatenate([0.0 * column, np.cumsum((1.0 - 2.0 * height) * widths, axis=-1)], axis=-1)
+
+    y = wrap(y)
+    at = np.where(y < 0.0, y, y - np.pi)
+    row = np.broadcast_to(np.arange(len(draws)).reshape(batch), y.shape)
+    step = _count_up_to(where, row, at)
+    before = excess[row, step] + (1.0 - 2.0 * height[row, step]) * (at - starts[row, step])
+    holding_y = np.where(y < 0.0, before, excess[row, -1] - before)
+    return np.asarray(np.maximum(squares[row] + holding_y, 0.0))
+
+
+def _count_up_to(rows: FloatArray, row: np.ndarray[Any, np.dtype[np.intp]], value: FloatArray) -> Any:
+    """How many entries of the given (sorted) row are <= value."""
+    # Complex numbers sort by real part, then imaginary part: one search serves all rows.
+    keys = np.arange(len(rows))[:, None] + 1j * rows
+    return np.searchsorted(keys.ravel(), row + 1j * value, side="right") - row * rows.shape[1]

@@ -1,13 +1,13 @@
-"""What CircularDistribution derives from any density: distribution, arcs, modes, expectations, divergences, and the batch."""
+"""What CircularDistribution derives from any density: cdf, regions, modes, expectations, divergences, and the batch."""
 
 import copy
 import pickle
-import time
 import tracemalloc
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from portable import cos, product, rotation, sin
 
 from mgvm import GridDensity, GvM, ProjectedNormal, VonMises, WrappedNormal
 from mgvm.circle import CircularDistribution, base, highest_density
@@ -32,7 +32,7 @@ DISTRIBUTIONS_TO_COPY = [
     ProjectedNormal([1.0, 0.5], EYE),
     VonMises([0.0, 1.0], 2.0),
     GvM([1.0, 0.5]),
-    GridDensity(np.cos(np.linspace(-np.pi, np.pi, 32, endpoint=False))),
+    GridDensity(cos(np.linspace(-np.pi, np.pi, 32, endpoint=False))),
 ]
 
 
@@ -152,15 +152,6 @@ class TestIntervals:
         for one, rows in zip(dist, arcs, strict=True):
             assert_allclose(rows[np.isfinite(rows[:, 0])], one.interval(0.5), rtol=1e-13)
 
-    def test_fast_enough_for_one_distribution(self):
-        dist = TWO_MODES[1]
-        times = []
-        for _ in range(15):
-            start = time.process_time()
-            dist.interval(0.9)
-            times.append(time.process_time() - start)
-        assert min(times) < 0.06  # about 0.01 on a quiet machine
-
     @pytest.mark.parametrize("mass", [0.0, 1.0, 1.5, np.nan, "a"])
     def test_bad_mass(self, mass):
         with pytest.raises((ValueError, TypeError), match="mass must"):
@@ -173,7 +164,7 @@ class TestModes:
         grid = np.linspace(-np.pi, np.pi, 20_000, endpoint=False)
         for _ in range(60):
             factor = rng.normal(size=(2, 2))
-            dist = ProjectedNormal(rng.normal(size=2) * rng.exponential(1.0), factor @ factor.T + 0.01 * EYE)
+            dist = ProjectedNormal(rng.normal(size=2) * rng.exponential(1.0), product(factor, factor.T) + 0.01 * EYE)
             value = dist.logpdf(grid)
             peak = (value > np.roll(value, 1)) & (value >= np.roll(value, -1))
             location, density = dist.modes()
@@ -182,15 +173,15 @@ class TestModes:
             assert (np.abs(dist._log_slope(location)) < 1e-9).all()
 
     def test_uniform_has_none_even_by_rounding(self):
-        turn = np.array([[np.cos(0.3), -np.sin(0.3)], [np.sin(0.3), np.cos(0.3)]])
-        cov = turn @ (0.7 * EYE) @ turn.T
+        turn = rotation(0.3)
+        cov = product(turn, 0.7 * turn.T)
         assert ProjectedNormal([0.0, 0.0], 0.5 * (cov + cov.T)).modes().location.shape[-1] == 0
         assert Cardioid(0.0).modes().location.shape == (0,)
 
     def test_extreme_distributions_have_no_spurious_modes(self):
         for length in (1e2, 1e5, 1e8):
             for axis in (0.0, 0.4, 1.3):
-                u = np.array([np.cos(axis), np.sin(axis)])
+                u = np.array([cos(axis), sin(axis)])
                 dist = ProjectedNormal(length * u, EYE + np.outer(u, u))
                 assert dist.modes().location.shape == (1,)
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from portable import polar, spaced
+from portable import polar, rotation, spaced
+from portable import turned as turned_by
 from scipy import stats
 
 from mgvm import GridDensity, GvM, ProjectedNormal, VonMises, WrappedNormal
@@ -252,10 +253,10 @@ def test_divergence(first, second):
 def test_rotation(turn):
     harmonics = np.arange(1, 4)
     eta = np.array([1.0, -2j, 1.5])
-    matrix = np.array([[np.cos(turn), -np.sin(turn)], [np.sin(turn), np.cos(turn)]])
+    matrix = rotation(turn)
     pairs = [
         (VonMises(0.7, 2.0), VonMises(0.7 + turn, 2.0)),
-        (GvM(eta), GvM(eta * np.exp(1j * harmonics * turn))),
+        (GvM(eta), GvM(turned_by(eta, harmonics * turn))),
         (WrappedNormal(0.2, 0.8), WrappedNormal(0.2 + turn, 0.8)),
         (ProjectedNormal([1.0, 0.5], SKEW), ProjectedNormal(matrix @ [1.0, 0.5], matrix @ SKEW @ matrix.T)),
     ]

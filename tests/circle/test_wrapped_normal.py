@@ -25,7 +25,7 @@ class TestDensity:
     @pytest.mark.parametrize("mu", MUS)
     def test_mpmath(self, mu, sigma):
         near = mu + min(sigma, 1.0) * np.array([-7.0, -1.3, 0.0, 0.4, 3.0])
-        x = np.concatenate([near, mu + np.pi + min(sigma**2, 1.0) * np.array([-0.3, 0.0, 0.9]), [-3.0, 0.5, 25.0]])
+        x = np.concatenate([near, mu + np.pi + min(sigma * sigma, 1.0) * np.array([-0.3, 0.0, 0.9]), [-3.0, 0.5, 25.0]])
         dist = WrappedNormal(mu, sigma)
         exact = np.array([float(naive.mp_logpdf(v, mu, sigma)) for v in x])
         # The offset x - μ is known to a rounding of x and of μ: that much, times the slope, is not ours to give.

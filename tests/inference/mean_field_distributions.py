@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 
 import numpy as np
+from portable import polar
 from scipy import sparse
 
 from mgvm.inference._mean_field import mean_field
@@ -28,9 +29,10 @@ def chain(rng, size, coupling, strength, order=1):
     """A chain of angles with random fields around a direction that drifts."""
     beside = np.full(size - 1, coupling, dtype=complex)
     P = sparse.csr_array(sparse.diags_array([beside, beside], offsets=[1, -1]))
-    drift = np.exp(0.3j * np.cumsum(rng.normal(size=size)))
+    drift = 0.3 * np.cumsum(rng.normal(size=size))
     b = 0.1 * strength * draw(rng, order - 1, size)
-    return Natural(strength * rng.exponential(size=size) * drift, b, P, sparse.csr_array((size, size), dtype=complex))
+    a = polar(strength * rng.exponential(size=size), drift)
+    return Natural(a, b, P, sparse.csr_array((size, size), dtype=complex))
 
 
 def as_sparse(dist):

@@ -16,7 +16,7 @@ def process(correlation, shape, rng):
     out = np.empty(shape)
     out[:, 0] = noise[:, 0]
     for t in range(1, shape[1]):
-        out[:, t] = correlation * out[:, t - 1] + np.sqrt(1 - correlation**2) * noise[:, t]
+        out[:, t] = correlation * out[:, t - 1] + np.sqrt(1 - correlation * correlation) * noise[:, t]
     return 1.0 + 0.01 * out
 
 

@@ -5,27 +5,18 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus
-from naive.torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
 from portable import polar, power_of_ten
 from scipy import integrate, special
+from torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge, rotated
 
 from mgvm import GvM
-from mgvm.inference import _grid_cells
-from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers, inner_last, ordered
-from mgvm.inference._grid_cells import nodes
-from mgvm.natural.parameters import Natural
+from mgvm.inference._exact_grid import analytic_last, exact_grid, grid_log_normalizers, reorder
+from mgvm.inference._grid_cells import GridSettings, find_nodes
 
 EPS = np.finfo(float).eps
 BRUTE = {1: 300, 2: 300, 3: 128}  # nodes of the plain rule, enough for the scales below
 SCALES = {1: [0.0, 1e-3, 1.0, 30.0], 2: [0.0, 1e-3, 1.0, 20.0], 3: [0.0, 1e-3, 1.0, 5.0]}
 SHAPES = [(d, order, scale) for d in (1, 2, 3) for order in (1, 2, 3) for scale in SCALES[d]]
-
-
-def rotated(dist, delta):
-    turn = np.exp(1j * np.asarray(delta))
-    powers = turn ** np.arange(2, dist.order + 1)[:, None]
-    across = np.outer(turn, turn.conj())
-    return Natural(dist.a * turn, dist.b * powers, dist.P * across, dist.Q * np.outer(turn, turn))
 
 
 def same_log(found, expected, dist):
@@ -234,8 +225,8 @@ def mixed_distribution(rng):
 def test_any_angle_may_be_integrated_out(seed):
     dist = mixed_distribution(np.random.default_rng(seed))
     single = dist._replace(a=dist.a[None])
-    for inner in range(dist.dimension):
-        found = nodes(ordered(single, np.roll(np.arange(dist.dimension), -1 - inner)))
+    for analytic in range(dist.dimension):
+        found = find_nodes(reorder(single, np.roll(np.arange(dist.dimension), -1 - analytic)))
         same_log(found.frame.base[0] + found.weights()[0][0], exact_grid(dist).log_normalizer, dist)
 
 
@@ -243,20 +234,19 @@ def test_any_angle_may_be_integrated_out(seed):
 def test_twice_the_nodes_change_nothing(name):
     dist = CORNERS[name]
     single = dist._replace(a=dist.a[None])
-    single = ordered(single, inner_last(single))
+    single = reorder(single, analytic_last(single))
     results = []
     for doubled in (0, 1):
-        found = nodes(single, doubled)
+        found = find_nodes(single, doubled)
         results.append(found.frame.base[0] + found.weights()[0][0])
     same_log(*results, dist)
 
 
 @pytest.mark.parametrize("name", [name for name in CORNERS if name != "narrow"])
-def test_pruning_loses_nothing(name, monkeypatch):
+def test_pruning_loses_nothing(name):
     dist = CORNERS[name]
     pruned = exact_grid(dist)
-    monkeypatch.setattr(_grid_cells, "_WHOLE", (1, 10**7, 10**7))
-    whole = exact_grid(dist)
+    whole = exact_grid(dist, settings=GridSettings(whole=(1, 10**7, 10**7)))
     same_log(pruned.log_normalizer, whole.log_normalizer, dist)
     # Rounding of the largest terms is what the weights of separate modes are off by.
     size = np.abs(dist.a).sum() + np.abs(dist.b).sum() + np.abs(dist.P).sum() + np.abs(dist.Q).sum()

@@ -5,13 +5,12 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus
-from naive.torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
 from scipy import interpolate, stats
+from torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
 
 from mgvm.angles import wrap
-from mgvm.inference import _grid_cells
 from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
-from mgvm.inference._grid_cells import Cells, Frame, Points, rule_sizes
+from mgvm.inference._grid_cells import Cells, Frame, GridSettings, Points, rule_sizes
 
 BOUNDED = {
     "two angles": random_distribution(6, 2, 1, 1.0),
@@ -29,12 +28,12 @@ BOUNDED = {
 
 def corners(cells):
     """Displacements to the corners of the cells."""
-    outer = cells.radius.size
-    return np.array(np.meshgrid(*[(-1, 1)] * outer)).reshape(outer, -1).T * cells.radius
+    count = cells.radius.size
+    return np.array(np.meshgrid(*[(-1, 1)] * count)).reshape(count, -1).T * cells.radius
 
 
 def values(frame, points, shift):
-    return frame.inner(Points(points.rows, points.psi + shift[:, None])).value
+    return frame.integrate(Points(points.rows, points.psi + shift[:, None])).value
 
 
 @pytest.mark.parametrize("name", BOUNDED)
@@ -129,18 +128,16 @@ def test_too_many_angles():
         exact_grid(random_distribution(22, 4))
 
 
-def test_too_many_nodes(monkeypatch):
-    monkeypatch.setattr(_grid_cells, "MOST_NODES", 5000)
+def test_too_many_nodes():
     with pytest.raises(ValueError, match=r"nodes of a grid of .* x .*use annealed_log_normalizer"):
-        exact_grid(ridge(3, 1e5))
+        exact_grid(ridge(3, 1e5), settings=GridSettings(most_nodes=5000))
 
 
-def test_batch_too_large_for_memory_is_halved(monkeypatch):
+def test_batch_too_large_for_memory_is_halved():
     dist = random_distribution(23, 3, 1, 100.0)
     batch = dist._replace(a=np.tile(dist.a, (12, 1)))
     expected = grid_log_normalizers(batch)
-    monkeypatch.setattr(_grid_cells, "MOST_NODES", 9000)
-    np.testing.assert_allclose(grid_log_normalizers(batch), expected, rtol=1e-14)
+    np.testing.assert_allclose(grid_log_normalizers(batch, GridSettings(most_nodes=9000)), expected, rtol=1e-14)
 
 
 @pytest.mark.parametrize("count", [10**15, 10**18, 10**30])

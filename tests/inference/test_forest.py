@@ -63,7 +63,7 @@ def test_cycles_are_named(make, size, pairs, sums, extra):
     dist = distribution_of(size, pairs, sums=sums, make=make)
     assert forest(dist) is None
     message = cycle_message(dist)
-    assert f"leave {extra} more" in message
+    assert f"are {extra} more" in message
     assert "annealed_log_normalizer" in message
     i, j = (int(message.split("between angles ")[1].split(",")[0].split(" and ")[k]) for k in (0, 1))
     rest = [pair for pair in [*pairs, *sums] if set(pair) != {i, j}]

@@ -22,6 +22,7 @@ from mgvm.inference import (
     gibbs,
     mean_field,
 )
+from mgvm.inference.result import InferenceResult
 
 # Engine, and how far its first moments and log Z may lie from the truth on the mild distributions below (None: it has
 # no log Z).
@@ -64,6 +65,7 @@ def test_every_engine_on_every_problem(engine, problem):
         if problem == "uniform":  # a symmetric distribution may be reported as such
             warnings.simplefilter("ignore", ConvergenceWarning)
         result = run(dist)
+    assert isinstance(result, InferenceResult)
     assert result.converged is True
     assert isinstance(result.trace, np.ndarray)
     assert np.isfinite(result.trace).all()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import edges as naive
-from naive.edges import chain_distribution
 from scipy import stats
+from torus_distributions import chain_distribution
 
 from mgvm import MGvM
 from mgvm.learning import Submodel, edge_tests
-from mgvm.learning._edge_tests import benjamini_hochberg, combine, pair_estimates
-from mgvm.learning.edge_design import design
+from mgvm.learning._edge_tests import benjamini_hochberg, combine, estimate_pairs
+from mgvm.learning.node_regression import node_design
 from mgvm.learning.rows import as_rows
 
 
@@ -25,8 +25,8 @@ def test_both_estimates_and_their_jackknife_covariance_match_refits_without_each
     size, count = 3, 60
     x = chain_distribution(size).sample(count, rng=1)
     w = np.random.default_rng(2).uniform(0.5, 2.0, count) if weighted else np.ones(count)
-    known = design(as_rows(x, w), Submodel.of(None, size, order))
-    pairs = pair_estimates(known, everyone(size))
+    known = node_design(as_rows(x, w), Submodel.of(None, size, order))
+    pairs = estimate_pairs(known, everyone(size))
     left = np.array([[naive.node_regression(x, d, order, w, leave_out=n) for d in range(size)] for n in range(count)])
     whole = np.array([naive.node_regression(x, d, order, w) for d in range(size)])
     for k, (i, j) in enumerate(zip(pairs.first, pairs.second, strict=True)):
@@ -41,21 +41,20 @@ def test_both_estimates_and_their_jackknife_covariance_match_refits_without_each
 def test_edge_outside_the_neighbourhood_is_estimated_as_if_it_joined():
     size = 5
     x = chain_distribution(size).sample(300, rng=3)
-    known = design(as_rows(x), Submodel.of(None, size))
-    none = pair_estimates(known, [np.array([1]), np.array([0, 2]), *[np.zeros(0, dtype=int)] * 3])
-    joined = pair_estimates(known, [np.array([1, 3]), *[np.zeros(0, dtype=int)] * 4])
+    known = node_design(as_rows(x), Submodel.of(None, size))
+    none = estimate_pairs(known, [np.array([1]), np.array([0, 2]), *[np.zeros(0, dtype=int)] * 3])
+    joined = estimate_pairs(known, [np.array([1, 3]), *[np.zeros(0, dtype=int)] * 4])
     place = int(np.flatnonzero((none.first == 0) & (none.second == 3))[0])
     assert none.estimates[place, :4] == pytest.approx(joined.estimates[place, :4], rel=1e-9)
     variances = [np.diagonal(pairs.covariance[place])[:4] for pairs in (none, joined)]
     assert variances[0] == pytest.approx(variances[1], rel=0.15)
 
 
-def test_combination_is_generalised_least_squares_without_its_ridge(monkeypatch):
+def test_combination_is_generalised_least_squares_without_its_ridge():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(3, 8, 8))
-    spread, values = root @ root.transpose(0, 2, 1), rng.normal(size=(3, 8))
-    monkeypatch.setattr("mgvm.learning._edge_tests._RIDGE", 0.0)
-    theta, covariance = combine(values, spread)
+    spread, values = np.einsum("kij,klj->kil", root, root), rng.normal(size=(3, 8))
+    theta, covariance = combine(values, spread, ridge=0.0)
     twice = np.vstack([np.eye(4), np.eye(4)])
     for k in range(3):
         precision = np.linalg.inv(spread[k])

@@ -7,14 +7,13 @@ import warnings
 import numpy as np
 import pytest
 from naive import torus, torus_moments
-from naive.torus_distributions import distribution_of
 from scipy.optimize import minimize
+from torus_distributions import distribution_of
 
 from mgvm.inference import exact_chain, exact_grid
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning import likelihood
-from mgvm.learning._likelihood import EdgeStatistics, likelihood_from_statistics
-from mgvm.learning.submodel import Submodel
+from mgvm.learning._likelihood import EdgeStatistics
 from mgvm.natural.parameters import pack, unpack
 
 
@@ -81,13 +80,6 @@ def test_three_angles_match_the_moments_of_the_data_and_know_their_errors():
     away = (pack(fit.natural) - pack(dist)) / fit.standard_errors
     # 24 nearly standard normal numbers: the sum of squares is below 60 but for one time in 15,000.
     assert 4.0 < away @ away < 60.0
-
-
-def test_from_statistics_is_from_rows():
-    _, x = drawn(4, 2)
-    mean = np.mean([torus_moments.statistics(row, 2) for row in x], axis=0)
-    found = likelihood_from_statistics(mean, Submodel.of(None, 2))
-    np.testing.assert_allclose(pack(found.dist), pack(likelihood(x).natural), atol=1e-8)
 
 
 def test_narrow_data_of_order_one_are_fitted_as_they_are():

@@ -10,7 +10,7 @@ from naive.torus import random_parameters
 from mgvm import MGvM
 from mgvm.inference import ConvergenceWarning
 from mgvm.learning import fit_torus, pseudo_likelihood
-from mgvm.learning.missing import _drift, _redraw, expectation
+from mgvm.learning.missing import expectation, measure_drift, redraw
 from mgvm.natural.parameters import Natural, pack
 
 DIST = MGvM(
@@ -113,7 +113,7 @@ def test_redrawn_angles_follow_their_conditional_distribution():
     x = np.tile([0.7, np.nan, np.nan], (20_000, 1))
     gaps = np.isnan(x)
     x[gaps] = 0.0
-    _redraw(x, gaps, DIST._natural, 30, rng)
+    redraw(x, gaps, DIST._natural, 30, rng)
     expected, _ = expectation(DIST._natural, np.array([[0.7, np.nan, np.nan]]))
     found = np.array([np.cos(x[:, 1]), np.sin(x[:, 1]), np.cos(x[:, 2]), np.sin(x[:, 2])]).mean(axis=1)
     assert (x[:, 0] == 0.7).all()
@@ -122,11 +122,11 @@ def test_redrawn_angles_follow_their_conditional_distribution():
 
 def test_drift_is_one_by_chance_and_large_for_a_trend():
     rng = np.random.default_rng(0)
-    still = np.mean([_drift(rng.normal(size=(16, 50))) for _ in range(50)])
+    still = np.mean([measure_drift(rng.normal(size=(16, 50))) for _ in range(50)])
     assert still == pytest.approx(1.0, abs=0.25)
-    assert _drift(rng.normal(size=(16, 50)) + np.arange(16)[:, None]) > 5
-    assert _drift(np.zeros((15, 3))) == np.inf
-    assert _drift(np.zeros((16, 3))) == 0.0
+    assert measure_drift(rng.normal(size=(16, 50)) + np.arange(16)[:, None]) > 5
+    assert measure_drift(np.zeros((15, 3))) == np.inf
+    assert measure_drift(np.zeros((16, 3))) == 0.0
 
 
 def test_rows_without_any_angle_are_counted_and_left_out():
@@ -141,7 +141,7 @@ def test_steps_run_out():
     x = with_gaps(DIST.sample(200, rng=0), 0.3, 1)
     with pytest.warns(ConvergenceWarning, match="stopped after 1 steps with a gradient of"):
         assert not fit_torus(x, "likelihood", max_iterations=1, tolerance=1e-8).converged
-    with pytest.warns(ConvergenceWarning, match="had not settled after 3 fits"):
+    with pytest.warns(ConvergenceWarning, match="had not converged after 3 fits"):
         assert not fit_torus(x, "pseudo_likelihood", max_iterations=3, rng=0).converged
 
 

@@ -12,7 +12,7 @@ from mgvm.inference import ConvergenceWarning, exact_grid
 from mgvm.learning import pseudo_likelihood, score_matching
 from mgvm.learning._pseudo_likelihood import PseudoLikelihood, coupling_gradient, real_coupling
 from mgvm.learning.rows import as_rows
-from mgvm.learning.standard_errors import free_basis, score_matching_errors
+from mgvm.learning.standard_errors import score_matching_errors
 from mgvm.natural.parameters import Natural, pack, unpack
 
 SHAPES = [(1, 1), (1, 3), (2, 3), (3, 1), (3, 2), (4, 2)]
@@ -46,13 +46,11 @@ def test_value_gradient_and_curvature(dimension, order, scale):
     np.testing.assert_allclose(product, (behind - ahead) / (2 * h), atol=1e-7)
 
 
-def test_chunks_and_single_precision_covariances_add_up(monkeypatch):
+def test_chunks_and_single_precision_covariances_add_up():
     rng = np.random.default_rng(0)
     dist, x = random_distribution(rng, 3, 2), rng.uniform(-3, 3, (50, 3))
     whole = PseudoLikelihood(as_rows(x), 2)
-    monkeypatch.setattr("mgvm.learning._pseudo_likelihood._DISTRIBUTIONS", 20)
-    monkeypatch.setattr("mgvm.learning._pseudo_likelihood._EXACT", 0)
-    parts = PseudoLikelihood(as_rows(x), 2)
+    parts = PseudoLikelihood(as_rows(x), 2, chunk=20, double_up_to=0)
     direction = unpack(rng.normal(size=24), 3, 2)
     one, other = whole.gradient(dist), parts.gradient(dist)
     assert one[0] == pytest.approx(other[0], rel=1e-14)
@@ -77,7 +75,7 @@ def test_maximum_agrees_with_the_twin(choice):
     x = MGvM(*random_parameters(rng, 3, 2)).sample(40, rng=2)
     w = rng.uniform(0.5, 1.5, 40)
     fit = pseudo_likelihood(x, submodel=choice, weights=w)
-    basis = free_basis(fit.submodel)
+    basis = fit.submodel.basis()
     assert basis.shape[1] == fit.submodel.n_parameters
     theta, height = pseudo.maximum(x, w, fit.submodel.order, basis, n=60)
     assert fit.converged
@@ -149,7 +147,7 @@ def test_standard_errors_of_weighted_rows_and_of_submodels():
     scaled = pseudo_likelihood(x, submodel=[(0, 1)], weights=np.full(400, 7.0), standard_errors=True)
     np.testing.assert_allclose(doubled.standard_errors, plain.standard_errors / np.sqrt(2), rtol=1e-5)
     np.testing.assert_allclose(scaled.standard_errors, plain.standard_errors, rtol=1e-5)
-    free = free_basis(plain.submodel).any(axis=1)
+    free = plain.submodel.basis().any(axis=1)
     assert (plain.standard_errors[~free] == 0).all()
     assert (plain.standard_errors[free] > 0).all()
     # One angle: the sandwich of a distribution that is true is the inverse Fisher information, the covariance of (z,

@@ -96,7 +96,7 @@ def test_no_update_lowers_any_component(second):
     weights[:, 3] = 0.0
     weights[0, 3] = 1.0  # a single row
     parameters = random_parameters(family, rng, 4, scale=3.0)
-    parameters = family.renewed(parameters, x, weights)
+    parameters = family.renew_prior(parameters, x, weights)
 
     def objective(at):
         return (weights * family.log_density(at, x)).sum(axis=0) + family.log_prior(at)
@@ -174,14 +174,14 @@ def test_marginals_integrate_the_joint(missing):
 
 
 def test_likelihood_weighting_is_near_the_integral():
-    from mgvm.mixture.families.directed import _integrated, _weighted
+    from mgvm.mixture.families.directed import _integrate, _weigh_draws
 
     rng = np.random.default_rng(8)
     family = DirectedFamily((0, 1, 2))
     one = random_parameters(family, rng, 1, scale=0.7)
     x = rng.uniform(-np.pi, np.pi, (4, 3))
-    exact = _integrated(family, one, x, np.array([0, 1]), 2)
-    np.testing.assert_allclose(_weighted(family, one, x, np.array([0, 1]), 2), exact, atol=0.2)
+    exact = _integrate(family, one, x, np.array([0, 1]), 2)
+    np.testing.assert_allclose(_weigh_draws(family, one, x, np.array([0, 1]), 2), exact, atol=0.2)
 
 
 def test_take_and_join():

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus
-from naive.torus_distributions import distribution_of
+from torus_distributions import distribution_of
 
 from mgvm.inference import exact_grid
 from mgvm.learning import likelihood

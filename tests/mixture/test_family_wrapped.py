@@ -179,6 +179,6 @@ def test_renewed_prior_is_the_variance_within_components_and_the_distributions_s
     weights = np.eye(2)[labels]
     family = WrappedFamily()
     first = family.start(x, weights)
-    again = family.renewed(first, x, weights)
+    again = family.renew_prior(first, x, weights)
     np.testing.assert_allclose(again.prior, np.tile([0.01, 0.09], (2, 1)), rtol=0.1)
     np.testing.assert_array_equal(first.cov, again.cov)

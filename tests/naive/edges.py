@@ -3,21 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-
-from mgvm import MGvM
-from mgvm.natural.parameters import unpack
-
-
-def chain_distribution(size, strength=0.8, seed=0):
-    """Differences coupled along a chain, with second harmonics and one sum."""
-    rng = np.random.default_rng(seed)
-    P = np.zeros((size, size), dtype=complex)
-    for i in range(size - 1):
-        P[i, i + 1] = strength * np.exp(1j * rng.uniform(-3, 3))
-    Q = np.zeros((size, size), dtype=complex)
-    Q[0, 1] = Q[1, 0] = 0.3j
-    b = 0.3 * np.exp(1j * rng.uniform(-3, 3, size))
-    return MGvM(0.7 * np.exp(1j * rng.uniform(-3, 3, size)), b, P + P.conj().T, Q)
+from naive.family import unpack
 
 
 def design(x, order):

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
+import itertools
 
-from mgvm.natural import parameters
+import numpy as np
+from naive.family import pack
 
 
 def statistic_derivatives(x, order):
@@ -43,14 +44,39 @@ def score_system(x, weights=None, order=2):
 
 
 def submodel_basis(submodel):
-    """Orthonormal columns that span the submodel, from the projections of all unit vectors."""
-    dimension, order = submodel.dimension, submodel.order
-    size = 2 * dimension * order + 2 * dimension * (dimension - 1)
-    projections = [
-        parameters.pack(submodel.project(parameters.unpack(unit, dimension, order))) for unit in np.eye(size)
-    ]
-    values, vectors = np.linalg.eigh(np.array(projections))
-    return vectors[:, values > 0.5]
+    """Orthonormal columns that span the submodel: one for each number that is free in it.
+
+    With `directions` (the sine model) a_d is a real multiple of e^{iμ_d}, and each edge has one real number s with
+    P_ij = s e^{i(μ_i - μ_j)} and Q_ij = -s e^{i(μ_i + μ_j)}.
+    """
+    size, order = submodel.dimension, submodel.order
+    columns = []
+
+    def add(name, place, value, other=None):
+        """A column with one entry of one parameter, or for a pair of P with the same entry of Q."""
+        a, b = np.zeros(size, dtype=complex), np.zeros((order - 1, size), dtype=complex)
+        P, Q = np.zeros((2, size, size), dtype=complex)
+        {"a": a, "b": b, "P": P, "Q": Q}[name][place] = value
+        if other is not None:
+            Q[place] = other
+        theta = pack(a, b, P, Q)
+        columns.append(theta / np.linalg.norm(theta))
+
+    turn = None if submodel.directions is None else np.exp(1j * np.asarray(submodel.directions))
+    for d in range(size):
+        for unit in (1.0, 1j) if turn is None else (turn[d],):
+            add("a", d, unit)
+        for t in range(order - 1):
+            add("b", (t, d), 1.0)
+            add("b", (t, d), 1j)
+    for i, j in itertools.combinations(range(size), 2):
+        if turn is not None and submodel.differences[i, j]:
+            add("P", (i, j), turn[i] * np.conj(turn[j]), -turn[i] * turn[j])
+        for name, mask in (("P", submodel.differences), ("Q", submodel.sums)):
+            if turn is None and mask[i, j]:
+                add(name, (i, j), 1.0)
+                add(name, (i, j), 1j)
+    return np.stack(columns, axis=1)
 
 
 def score_matching(x, weights, submodel):

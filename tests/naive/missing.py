@@ -5,9 +5,8 @@ from __future__ import annotations
 import itertools
 
 import numpy as np
+from naive.family import statistics
 from naive.torus import log_density, log_normalizer, nodes
-
-from mgvm.natural.parameters import statistics
 
 
 def completions(row, n):

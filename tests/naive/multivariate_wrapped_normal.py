@@ -1,4 +1,4 @@
-"""The wrapped normal distribution on the torus as plainly as possible: a cube of images, a cube of harmonics, a grid."""
+"""The wrapped normal on the torus as plainly as possible: a cube of images, a cube of harmonics, a grid."""
 
 import itertools
 

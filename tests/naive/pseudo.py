@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import numpy as np
+from naive.family import unpack
 from naive.torus import nodes
 from scipy.optimize import minimize
-
-from mgvm.natural.parameters import unpack
 
 
 def log_conditional(x, d, a, b, P, Q, n):

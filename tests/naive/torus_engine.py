@@ -1,8 +1,17 @@
-"""The E-step of circular PCA by brute force: distributions exp(hᵀv - ½vᵀGv) of one or two angles on a grid of the torus."""
+"""The E-step of circular PCA by brute force: exp(hᵀv - ½vᵀGv) of one or two angles on a grid of the torus."""
+
+from typing import NamedTuple
 
 import numpy as np
 
-from mgvm.pca.e_step import Found
+
+class Expected(NamedTuple):
+    """Of every distribution: log normaliser, highest mode, E[v] and the lower triangle of E[vvᵀ]."""
+
+    log_normalizer: np.ndarray
+    mode: np.ndarray
+    mean: np.ndarray
+    second: np.ndarray
 
 
 class OnGrid:
@@ -21,4 +30,4 @@ class OnGrid:
         lower = np.tril_indices(2 * size)
         value = (top + np.log(total))[:, 0] + size * np.log(2.0 * np.pi / self.count)
         share /= total
-        return Found(value, angles[np.argmax(share, axis=1)], share @ v, share @ (v[:, lower[0]] * v[:, lower[1]]))
+        return Expected(value, angles[np.argmax(share, axis=1)], share @ v, share @ (v[:, lower[0]] * v[:, lower[1]]))

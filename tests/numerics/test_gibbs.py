@@ -1,4 +1,4 @@
-"""Sweeps of the Gibbs sampler. Without second harmonics mirrors are deterministic: every kernel has an exact twin."""
+"""Sweeps of the Gibbs sampler. Without second harmonics over-relaxation is deterministic: kernels have exact twins."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import pytest
 from naive import torus
 from scipy import sparse
 
-from mgvm.inference._moves import Dense, General, Sparse, angles, rotate, states
+from mgvm.inference._moves import DenseSweeps, GeneralSweeps, SparseSweeps, angles, rotate, states
 from mgvm.natural.parameters import Natural
 
 
@@ -22,8 +22,8 @@ def as_sparse(dist):
     return dist._replace(P=sparse.csr_array(dist.P), Q=sparse.csr_array(dist.Q))
 
 
-def mirrored(dist, phi, scale=1.0):
-    """One sweep of mirrors, angle by angle, chain by chain."""
+def over_relax(dist, phi, scale=1.0):
+    """One sweep of reflections, angle by angle, chain by chain."""
     phi = phi.copy()
     for chain in phi:
         for d in range(chain.size):
@@ -34,9 +34,9 @@ def mirrored(dist, phi, scale=1.0):
 
 
 KERNELS = {
-    "dense": lambda dist, chains: Dense(dist, chains),
-    "sparse": lambda dist, chains: Sparse(as_sparse(dist), chains),
-    "general": lambda dist, chains: General(dist, chains),
+    "dense": lambda dist, chains: DenseSweeps(dist, chains),
+    "sparse": lambda dist, chains: SparseSweeps(as_sparse(dist), chains),
+    "general": lambda dist, chains: GeneralSweeps(dist, chains),
 }
 
 
@@ -44,14 +44,14 @@ KERNELS = {
 @pytest.mark.parametrize(("dimension", "chains"), [(1, 1), (3, 4), (7, 3), (8, 5), (9, 16), (17, 8)])
 @pytest.mark.parametrize("alike", [False, True])
 @pytest.mark.parametrize("kernel", KERNELS)
-def test_mirrors(dimension, chains, alike, kernel):
+def test_over_relaxation(dimension, chains, alike, kernel):
     dist = random_distribution(dimension, dimension, alike=alike)
     rng = np.random.default_rng(0)
     phi = rng.uniform(-np.pi, np.pi, (chains, dimension))
     for scale in (1.0, 0.3):
         x = states(phi)
         KERNELS[kernel](dist, chains).sweep(x, True, rng, scale)
-        np.testing.assert_allclose(np.exp(1j * angles(x)), np.exp(1j * mirrored(dist, phi, scale)), atol=1e-11)
+        np.testing.assert_allclose(np.exp(1j * angles(x)), np.exp(1j * over_relax(dist, phi, scale)), atol=1e-11)
 
 
 @pytest.mark.parametrize("kernel", KERNELS)
@@ -63,11 +63,11 @@ def test_pull_is_the_coupling_times_the_state(kernel):
     np.testing.assert_allclose(pull[0::2] + 1j * pull[1::2], dist.P @ z + dist.Q @ z.conj(), atol=1e-12)
 
 
-def test_mirrors_keep_the_density_of_distributions_without_second_harmonics():
+def test_over_relaxation_keeps_the_density_of_distributions_without_second_harmonics():
     dist = random_distribution(6, 2)
     phi = np.random.default_rng(2).uniform(-np.pi, np.pi, (4, 6))
     x = states(phi)
-    Dense(dist, 4).sweep(x, True, np.random.default_rng(0))
+    DenseSweeps(dist, 4).sweep(x, True, np.random.default_rng(0))
     for before, after in zip(phi, angles(x), strict=True):
         assert torus.log_density(after, *dist) == pytest.approx(torus.log_density(before, *dist), abs=1e-10)
 
@@ -78,7 +78,7 @@ def test_a_turn_moves_the_block_as_one(order, block):
     dist = random_distribution(4, 4, order=order)
     phi = np.random.default_rng(3).uniform(-np.pi, np.pi, (5, 4))
     x = states(phi)
-    rotate(Dense(dist, 5), x, np.random.default_rng(0), block)
+    rotate(DenseSweeps(dist, 5), x, np.random.default_rng(0), block)
     step = np.exp(1j * (angles(x) - phi))
     moved = np.arange(4) if block is None else block
     np.testing.assert_allclose(step[:, moved], step[:, moved[:1]] * np.ones(len(moved)), atol=1e-12)
@@ -91,7 +91,7 @@ def test_a_field_of_zero_moves_nothing():
         np.zeros(2, complex), np.zeros((0, 2), complex), np.zeros((2, 2), complex), np.zeros((2, 2), complex)
     )
     phi = np.array([[0.3, -2.0]])
-    for make in (lambda: Dense(dist, 1), lambda: General(dist, 1)):
+    for make in (lambda: DenseSweeps(dist, 1), lambda: GeneralSweeps(dist, 1)):
         x = states(phi)
         make().sweep(x, True, np.random.default_rng(0))
         np.testing.assert_allclose(angles(x), phi, atol=1e-15)
@@ -104,6 +104,6 @@ def test_states_stay_on_the_circle(kernel, order):
     rng = np.random.default_rng(4)
     x = states(rng.uniform(-np.pi, np.pi, (3, 9)))
     engine = KERNELS[kernel](dist, 3)
-    for mirror in (False, True, True, False, True):
-        engine.sweep(x, mirror, rng)
+    for reflect in (False, True, True, False, True):
+        engine.sweep(x, reflect, rng)
     np.testing.assert_allclose(x[0::2] ** 2 + x[1::2] ** 2, 1.0, atol=1e-13)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus as naive
+from portable import cos
 from scipy.interpolate import BarycentricInterpolator
 from scipy.special import logsumexp
 
@@ -34,7 +35,7 @@ def test_twelve_nearest_nodes_carry_the_polynomial():
 
 def test_straight_lines_near_values_that_are_cut():
     n = 40
-    values = np.cos(naive.nodes(n))
+    values = cos(naive.nodes(n))
     values[:3] = -800.0
     x = np.linspace(-np.pi, np.pi, 401)[:-1]
     found = interpolate_rows(read_only(values[None]), read_only([-800.0]), np.zeros(400, dtype=np.int64), x)
@@ -48,7 +49,7 @@ def test_straight_lines_near_values_that_are_cut():
 
 def test_draws_of_a_grid():
     repeats = 200
-    table = read_only([3.0 * np.cos(naive.nodes(32)), np.zeros(32)])
+    table = read_only([3.0 * cos(naive.nodes(32)), np.zeros(32)])
     cut = read_only(np.full(2, -np.inf))
     draws = sample_rows(table, cut, repeats, np.random.default_rng(1))
     assert draws.shape == (2, repeats)
@@ -82,7 +83,7 @@ def test_messages_and_what_they_divide_out(strength):
         exact = sites[d] + logsumexp(tables[d] + (sites[0] + messages[other])[:, None], axis=0)
         assert np.ptp(full[d] - exact) < scale
     fine = np.stack([sites, sites], axis=2)
-    chain.refine(fine, (belief, up, full), parent, couplings, True)
+    chain.refine(fine, chain.Beliefs(belief, up, full), parent, couplings, True)
     assert np.ptp(fine[:, :, 0] - full, axis=1).max() < scale
     difference, both = chain.pair_moments(belief, full, parent, couplings)
     z = np.exp(1j * naive.nodes(n))

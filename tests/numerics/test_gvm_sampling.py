@@ -1,4 +1,4 @@
-"""Exactness of the samplers: the hats bound the density everywhere, then the draws have the distribution's distribution."""
+"""Exactness of the samplers: the hats bound the density everywhere, then the draws follow the distribution."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def table_hat(eta, i, fineness):
 
 
 def log_excess(dist, k, folded, half, side):
-    """log(density / hat) along half a hat, on nodes dense near the mode and dense in the tails; distribution = (m, c, s)."""
+    """log(density / hat) along half a hat, on nodes dense near the mode and in the tails; dist = (m, c, s)."""
     m, c, s = dist
     beta, height, scale, end, _ = half
     grid = np.linspace(0, 1, 801)[:-1]
@@ -71,7 +71,7 @@ def test_acceptance_over_the_whole_plane():
     rng = np.random.default_rng(3)
     worst = 1.0
     for log_k in np.linspace(-2, 8, 21):
-        k = 10.0**log_k
+        k = float(power_of_ten(log_k))
         p = power_of_ten(rng.uniform(-3, 1, 1000)) * np.where(rng.random(1000) < 0.5, k, 1)
         near = k * (1 + rng.normal(size=1000) * power_of_ten(rng.uniform(-4, 0, 1000)))
         q = np.abs(np.where(rng.random(1000) < 0.5, near, k * power_of_ten(rng.uniform(-3, 1, 1000))))

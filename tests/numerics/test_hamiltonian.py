@@ -1,4 +1,4 @@
-"""Hamiltonian trajectories: slopes and curvature against differences, energy that hardly changes, the metric's use."""
+"""Hamiltonian moves: slopes and curvature against differences, energy that hardly changes, the metric's use."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from naive import torus
 
-from mgvm.inference._moves import Dense, Trajectories, angles, precision, states
+from mgvm._numerics.gibbs import Metric
+from mgvm.inference._moves import DenseSweeps, HamiltonianMoves, angles, precision, states
 from mgvm.natural.parameters import Natural
 
 
@@ -45,35 +46,35 @@ def test_short_steps_hardly_change_the_energy(name, chains):
     start = states(rng.uniform(-np.pi, np.pi, (chains, dist.dimension)))
     lost = []
     for size in (0.02, 0.01):
-        paths = Trajectories(dist, Dense(dist, chains).parameters, chains)
+        moves = HamiltonianMoves(DenseSweeps(dist, chains), chains)
         x = start.copy()
-        paths.look(x)
-        paths._size = size
-        taken = [paths.run(x, np.random.default_rng(seed)) for seed in range(20)]
+        moves.observe(x)
+        moves.step_size = size
+        taken = [moves.run(x, np.random.default_rng(seed)) for seed in range(20)]
         lost.append(1.0 - np.mean(taken))
     # The error of the rule is of second order; a wrong slope would make it of first.
     assert lost[0] < 0.02
     assert lost[1] < 0.5 * lost[0] + 1e-6
 
 
-def test_rejected_trajectories_leave_the_state_alone():
+def test_rejected_moves_leave_the_state_alone():
     dist = DISTS["order 2"]._replace(a=1e6 * DISTS["order 2"].a)
     x = states(np.zeros((4, 9)))
     before = angles(x)
-    paths = Trajectories(dist, Dense(dist, 4).parameters, 4)
-    paths._metric = np.eye(9), np.eye(9)  # far too long steps for so narrow a distribution
-    paths._size = 1.0
-    assert paths.run(x, np.random.default_rng(0)) < 1e-6
+    moves = HamiltonianMoves(DenseSweeps(dist, 4), 4)
+    moves.metric = Metric(np.eye(9), np.eye(9))  # far too long steps for so narrow a distribution
+    moves.step_size = 1.0
+    assert moves.run(x, np.random.default_rng(0)) < 1e-6
     np.testing.assert_array_equal(angles(x), before)
 
 
 def test_the_step_is_learnt():
     dist = DISTS["order 2"]
     x = states(np.random.default_rng(3).uniform(-np.pi, np.pi, (8, 9)))
-    paths = Trajectories(dist, Dense(dist, 8).parameters, 8)
+    moves = HamiltonianMoves(DenseSweeps(dist, 8), 8)
     rng = np.random.default_rng(4)
-    paths._size = 1e-3
-    paths.look(x)
+    moves.step_size = 1e-3
+    moves.observe(x)
     for _ in range(60):
-        paths.learn(x, rng)
-    assert paths._size > 0.02
+        moves.adapt(x, rng)
+    assert moves.step_size > 0.02

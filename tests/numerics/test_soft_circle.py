@@ -52,7 +52,7 @@ def test_tilted_distributions(case, spread):
     xi = _cavity(angle, radius, precisions, turn)
     values = concentration * cos(observed - NODES)
     features = np.stack([cos(observed - NODES), sin(3.0 * NODES)], axis=1)
-    pull = -1.0 if spread == 0.0 else spread**-2.0
+    pull = -1.0 if spread == 0.0 else 1.0 / (spread * spread)
     found = tilted_moments(xi[None], values[None], features[None], POINTS, pull)
     wanted = naive.tilted(xi, values, features, NODES, spread)
     np.testing.assert_allclose(found[0][0], wanted[0], rtol=1e-13, atol=1e-12)

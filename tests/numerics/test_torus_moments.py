@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive import torus, torus_moments
-from naive.torus_distributions import bimodal, distribution_of, ridge
-from portable import polar
+from portable import polar, product
+from torus_distributions import bimodal, distribution_of, ridge
 
 from mgvm._numerics import torus_moments as frame
 from mgvm.inference import exact_grid
@@ -59,7 +59,7 @@ def narrow(dimension, concentration, seed):
     rng = np.random.default_rng(seed)
     local = 0.05 * rng.normal(size=frame.n_statistics(dimension, 2)) * concentration
     root = rng.normal(size=(dimension, dimension))
-    precision = concentration * (root @ root.T / dimension + np.eye(dimension))
+    precision = concentration * (product(root, root.T) / dimension + np.eye(dimension))
     codes = frame.codes(dimension, 2)
     local[0 : 2 * dimension : 2] = -np.diag(precision)
     local[1 : 2 * dimension : 2] = 0.3 * np.sqrt(concentration)

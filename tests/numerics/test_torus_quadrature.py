@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import pytest
 from naive.torus_moments_of_rows import grid_moments
+from portable import cos, product, sin
 
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._numerics.torus_quadrature import quadrature
-from mgvm.pca.e_step import Distribution, Quadrature, gauss_hermite
+from mgvm.pca.e_step import QuadraticForms, Quadrature, gauss_hermite
 from mgvm.pca.e_step import offsets as offsets_of
 
 OFFSETS = {size: offsets_of(size) for size in (1, 2, 3)}
@@ -42,9 +43,9 @@ def dists(size, scale, count, rng):
     """Distributions as circular PCA has them: G = AᵀA, h = Aᵀy, y at random angles with unit noise."""
     loadings = scale * rng.normal(size=(2 * size + 2, 2 * size))
     angles = rng.uniform(-np.pi, np.pi, (count, size))
-    v = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-    Y = v @ loadings.T + rng.normal(size=(count, 2 * size + 2))
-    return Y @ loadings, loadings.T @ loadings
+    v = np.concatenate([cos(angles), sin(angles)], axis=1)
+    Y = product(v, loadings.T) + rng.normal(size=(count, 2 * size + 2))
+    return product(Y, loadings), product(loadings.T, loadings)
 
 
 def slope_and_curvature(h, G, angles):
@@ -89,7 +90,7 @@ def test_engine_is_exact_for_one_angle_and_without_coupling(size, coupled):
     h, G = rng.normal(size=(3, 2 * size)) * [[0.0], [1.0], [4.0]], np.zeros((2 * size, 2 * size))
     if coupled:
         G = np.array([[30.0, 4.0], [4.0, 2.0]])
-    found = Quadrature()(Distribution(h, G), np.full((3, size), np.nan))
+    found = Quadrature()(QuadraticForms(h, G), np.full((3, size), np.nan))
     second = np.empty((3, 2 * size, 2 * size))
     i, j = np.tril_indices(2 * size)
     second[:, i, j] = second[:, j, i] = found.second
@@ -99,7 +100,7 @@ def test_engine_is_exact_for_one_angle_and_without_coupling(size, coupled):
 @pytest.mark.parametrize("size", [1, 2, 3])
 @pytest.mark.parametrize("strength", [0.0, 0.3, 1.0, 3.0])
 def test_flat_distributions_without_coupling(size, strength):
-    """Nodes spread over the turn: five an angle are within 5 % of a distribution that says little, nothing (h = 0) included."""
+    """Nodes spread over the turn: five an angle are within 5 % where h says little or nothing."""
     h = strength * np.random.default_rng(0).normal(size=(2, 2 * size))
     G = np.zeros((2 * size, 2 * size))
     assert (errors(h, G, solve(h, G, 5, OFFSETS[size]), 24) < [0.05 * size, 0.05, 0.05]).all()
@@ -136,8 +137,9 @@ def test_modes_hidden_from_the_first_start_are_found(many):
     rng = np.random.default_rng(5)
     loadings = 10.0 * rng.normal(size=(4, 4))
     angles = rng.uniform(-np.pi, np.pi, (min(many, 60), 2))
-    v = np.concatenate([np.cos(angles), np.sin(angles)], axis=1)
-    h, G = (v @ loadings.T + rng.normal(size=(len(v), 4))) @ loadings, loadings.T @ loadings
+    v = np.concatenate([cos(angles), sin(angles)], axis=1)
+    h = product(product(v, loadings.T) + rng.normal(size=(len(v), 4)), loadings)
+    G = product(loadings.T, loadings)
     axis = 2.0 * np.pi / 72 * np.arange(72)
     grid = np.stack([mesh.ravel() for mesh in np.meshgrid(axis, axis)], axis=1)
 

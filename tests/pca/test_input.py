@@ -88,7 +88,7 @@ WARNINGS = [
 
 
 @pytest.mark.parametrize(("data", "size", "message"), WARNINGS)
-@pytest.mark.filterwarnings("ignore:EM did not settle")
+@pytest.mark.filterwarnings("ignore:EM did not converge")
 def test_data_that_are_doubtful(data, size, message):
     with pytest.warns(UserWarning, match=message) as caught:
         model = CircularPCA(size, structure=None, random_state=0, max_iter=30, tol=1e-3).fit(data)

@@ -11,8 +11,8 @@ from scipy.special import logsumexp
 from mgvm import CircularPCA
 from mgvm.pca import PPCA, e_step, estimator
 from mgvm.pca.e_step import Parameters, Quadrature, expectation, likelihood
-from mgvm.pca.joint_prior import evidence, kernel_prior, left_out, mixture_prior, refined, weighed
-from mgvm.pca.priors import Prior, fitted, log_shares, of_components, von_mises, weights_of, with_background
+from mgvm.pca.joint_prior import collect_evidence, hold_out_blocks, kernel_prior, mixture_prior, refine, weigh_rows
+from mgvm.pca.priors import Prior, fit_prior, log_shares, take_components, von_mises, weights_of, with_background
 
 
 def nowhere(Y, size):
@@ -51,7 +51,9 @@ def test_weights_come_back():
     weights, eta = narrow_prior()
     prior = von_mises(weights, eta)
     np.testing.assert_allclose(weights_of(prior), weights, rtol=1e-12)
-    np.testing.assert_allclose(np.exp(log_shares(of_components(prior, np.array([1, 3])))), weights[[1, 3]], rtol=1e-12)
+    np.testing.assert_allclose(
+        np.exp(log_shares(take_components(prior, np.array([1, 3])))), weights[[1, 3]], rtol=1e-12
+    )
 
 
 def test_a_background_has_its_share_and_keeps_it():
@@ -59,10 +61,13 @@ def test_a_background_has_its_share_and_keeps_it():
     prior = with_background(von_mises(weights, eta), 0.2)
     np.testing.assert_allclose(weights_of(prior), np.append(0.8 * weights, 0.2), rtol=1e-12)
     shares, sums = np.arange(1.0, 8.0), 0.9 * np.arange(1.0, 8.0)[:, None] * np.exp(1j * np.ones((7, 2)))
-    after = fitted(shares, sums, prior)
+    after = fit_prior(shares, sums, prior)
     np.testing.assert_allclose(weights_of(after), np.append(0.8 * shares[:-1] / shares[:-1].sum(), 0.2), rtol=1e-12)
     assert (after.resultants[-1] == 0.0).all()
-    np.testing.assert_allclose(np.abs(after.resultants[:-1]), np.abs(fitted(shares[:-1], sums[:-1]).resultants))
+    np.testing.assert_allclose(
+        np.abs(after.resultants[:-1]),
+        np.abs(fit_prior(shares[:-1], sums[:-1], take_components(prior, np.arange(len(shares) - 1))).resultants),
+    )
 
 
 @pytest.mark.parametrize("background", [0.0, 0.1])
@@ -71,7 +76,7 @@ def test_kernels_keep_their_width_and_empty_ones_go(background):
     prior = with_background(prior, background) if background else prior
     shares = np.array([1.0, 2.0, 1e-12, 3.0, 1.0])[: 4 + bool(background)]
     sums = shares[:, None] * 0.5 * np.exp(1j * np.arange(len(shares)))[:, None] * np.ones(2)
-    after = fitted(shares, sums, prior)
+    after = fit_prior(shares, sums, prior)
     assert after.kernel
     kernels = after.resultants[:3]
     np.testing.assert_allclose(np.abs(kernels), 70.0)
@@ -85,7 +90,7 @@ def test_kernels_keep_their_width_and_empty_ones_go(background):
 
 def test_moments_of_components_are_those_of_the_grid():
     prior = von_mises(*narrow_prior(3, 1, kappa=3.0))
-    mean, covariance = e_step.normal_moments(prior)
+    mean, covariance = e_step.component_moments(prior)
     phi = np.linspace(-np.pi, np.pi, 400, endpoint=False)
     v = np.stack([np.cos(phi), np.sin(phi)])
     for k, (eta,) in enumerate(prior.resultants):
@@ -125,7 +130,7 @@ def test_closed_form_and_quadrature_agree(monkeypatch):
     rng = np.random.default_rng(2)
     Y = parameters.at(rng.uniform(-np.pi, np.pi, (40, 2))) + 0.5 * rng.normal(size=(40, 5))
     closed = expectation(Y, parameters, Quadrature(), nowhere(Y, 2))
-    monkeypatch.setattr(e_step, "_LEAST_CONCENTRATION", np.inf)
+    monkeypatch.setattr(e_step, "is_gaussian", lambda prior, coupling: np.zeros(len(prior.linear), dtype=bool))
     by_quadrature = expectation(Y, parameters, Quadrature(), nowhere(Y, 2))
     # Rows between all components see how the circles bend; there are few of them in data like those learnt from.
     near = by_quadrature.log_likelihood > np.median(by_quadrature.log_likelihood)
@@ -138,20 +143,20 @@ def test_closed_form_and_quadrature_agree(monkeypatch):
 
 def test_wide_components_are_not_narrow():
     prior = von_mises(np.full(3, 1.0 / 3.0), np.array([[5.0, 200.0], [200.0, 200.0], [0.0, 0.0]]) + 0j)
-    np.testing.assert_array_equal(e_step.is_narrow(prior, np.eye(4)), [False, True, False])
-    np.testing.assert_array_equal(e_step.is_narrow(prior, 1e5 * np.eye(4)), [False, False, False])
+    np.testing.assert_array_equal(e_step.is_gaussian(prior, np.eye(4)), [False, True, False])
+    np.testing.assert_array_equal(e_step.is_gaussian(prior, 1e5 * np.eye(4)), [False, False, False])
     kernel = prior._replace(kernel=True)
-    np.testing.assert_array_equal(e_step.is_narrow(kernel, 1e5 * np.eye(4)), [True, True, False])
+    np.testing.assert_array_equal(e_step.is_gaussian(kernel, 1e5 * np.eye(4)), [True, True, False])
 
 
 # ---- kernels ---------------------------------------------------------------------------------------------------------
 
 
 def test_what_is_left_out_is_two_blocks():
-    apart = left_out(50)
+    apart = hold_out_blocks(50)
     assert apart.sum() == 20
     assert (np.diff(apart.astype(int)) != 0).sum() == 4
-    assert not left_out(9).any()
+    assert not hold_out_blocks(9).any()
 
 
 @pytest.mark.parametrize("background", [0.0, 0.1])
@@ -161,15 +166,15 @@ def test_refining_raises_the_likelihood_that_the_expectation_has(background):
     W = np.array([[3, 0, 0, 0, 1], [0, 0, 3, 0, 0], [3, 2, 0, 0, 0], [0, 0, 3, 2, 2.0]])
     parameters = Parameters(W, 0.09, von_mises(np.ones(1), np.zeros((1, 2)) + 0j))
     modes = expectation(Y, parameters, Quadrature(), nowhere(Y, 2)).mode
-    parts = evidence(Y, parameters, Quadrature())
+    parts = collect_evidence(Y, parameters, Quadrature())
     prior = von_mises(np.full(20, 0.05), 40.0 * np.exp(1j * modes[::4]))._replace(kernel=True)
 
     def value(prior: Prior) -> float:
-        return float(sum(weighed(part, prior, background)[0].sum() for part in parts))
+        return float(sum(weigh_rows(part, prior, background)[0].sum() for part in parts))
 
     values = [value(prior)]
     for _ in range(10):
-        prior = refined(parts, prior, background, steps=1)
+        prior = refine(parts, prior, background, n_iter=1)
         values.append(value(prior))
     assert values[-1] > values[0] + 1.0
     assert np.diff(values).min() > -0.05
@@ -188,10 +193,10 @@ def _patterns(Y):
 def test_weighed_is_the_sum_over_kernels():
     _, Y = curve(10)
     parameters = model(2, 4)
-    part = evidence(Y, parameters, Quadrature())[0]
+    part = collect_evidence(Y, parameters, Quadrature())[0]
     prior = von_mises(*narrow_prior())._replace(kernel=True)
-    logs = e_step.narrow(part.dist.linear, part.dist.coupling, prior).log_weights
-    value, shares, _ = weighed(part, prior, 0.3)
+    logs = e_step.gaussian_posteriors(part.forms.linear, part.forms.coupling, prior).log_weights
+    value, shares, _ = weigh_rows(part, prior, 0.3)
     rest = part.uniform + np.log(0.3)
     np.testing.assert_allclose(value, logsumexp(np.column_stack([logs + np.log(0.7), rest]), axis=1))
     np.testing.assert_allclose(shares, np.exp(logs + np.log(0.7) - value[:, None]).sum(axis=0))
@@ -250,14 +255,14 @@ def test_the_choice_is_the_best_of_what_was_left_out(monkeypatch):
     scores = {"uniform": 0.1, "von_mises": 0.3, "kernel": 0.2}
     seen = []
 
-    def score(model, name, learn, check):
-        seen.append((name, len(learn), len(check)))
+    def score(model, name, train, test):
+        seen.append((name, len(train), len(test)))
         return scores[name]
 
-    monkeypatch.setattr(estimator, "_score", score)
-    assert estimator.chosen_prior(CircularPCA(2), Y) == "von_mises"
+    monkeypatch.setattr(estimator, "_score_prior", score)
+    assert estimator.choose_prior(CircularPCA(2), Y) == "von_mises"
     assert seen == [("uniform", 36, 24), ("von_mises", 36, 24), ("kernel", 36, 24)]
-    assert estimator.chosen_prior(CircularPCA(2), Y[:9]) == "von_mises"
+    assert estimator.choose_prior(CircularPCA(2), Y[:9]) == "von_mises"
 
 
 def test_auto_takes_a_joint_prior_where_angles_are_bound_and_not_where_they_are_not():

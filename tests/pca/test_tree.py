@@ -50,8 +50,8 @@ def test_the_centre_of_short_arcs_is_free_of_the_pull_of_noise():
             angles = middle + rng.uniform(-0.8, 0.8, 2000)
             points = centre + radius * np.column_stack([np.cos(angles), np.sin(angles)])
             groups.append(points + noise * rng.normal(size=points.shape))
-        out.append(links.centre_of(groups, noise**2))
-        plain.append(links.centre_of(groups, 0.0))
+        out.append(links.fit_centre(groups, noise**2))
+        plain.append(links.fit_centre(groups, 0.0))
     error = np.std(out, axis=0) / np.sqrt(20)
     assert np.all(np.abs(np.mean(out, axis=0) - centre) < 4.0 * error + 0.05)
     # Without the correction noise pulls the centre towards the arcs.
@@ -65,7 +65,7 @@ def test_the_tree_is_the_cheapest_of_all(seed):
     pairs = pairs + pairs.T
     if seed % 3 == 0:
         pairs[1, 2] = pairs[2, 1] = np.inf
-    parents, costs = links.spanning(ground, pairs)
+    parents, costs = links.span_tree(ground, pairs)
     assert np.isclose(costs.sum(), cheapest(ground, pairs), rtol=1e-12)
     KinematicTree(parents.tolist())
 
@@ -73,7 +73,7 @@ def test_the_tree_is_the_cheapest_of_all(seed):
 @pytest.mark.parametrize("noise", [0.0, 1.0, 4.0])
 @pytest.mark.parametrize("centre", [(0.0, 0.0), (60.0, -35.0)])
 def test_an_arm_is_found_under_noise(noise, centre):
-    tree = KinematicTree.found(arm(np.random.default_rng(4), noise=noise, centre=centre)[1], 3)
+    tree = KinematicTree.from_data(arm(np.random.default_rng(4), noise=noise, centre=centre)[1], 3)
     assert tree.parents == (-1, -1, 1)
     assert tree.fixed == ("origin" if centre == (0.0, 0.0) else "common")
 
@@ -83,7 +83,7 @@ def test_roots_far_from_each_other_have_fixed_points_of_their_own():
     angles = rng.uniform(-np.pi, np.pi, (800, 2))
     circles = np.stack([np.cos(angles), np.sin(angles)], axis=2) + np.array([5.0, -7.0])[:, None]
     Y = circles.reshape(800, 4)
-    tree = KinematicTree.found(Y + 0.05 * rng.normal(size=Y.shape), 2)
+    tree = KinematicTree.from_data(Y + 0.05 * rng.normal(size=Y.shape), 2)
     assert tree.parents == (-1, -1)
     assert tree.fixed == "own"
     assert np.allclose(tree.start(Y)[:, -1], [5.0, 5.0, -7.0, -7.0], atol=1e-6)
@@ -94,7 +94,7 @@ def test_a_hidden_joint_goes_where_the_length_varies():
     clean, _ = arm(rng)
     bend = rng.uniform(-1.0, 1.0, len(clean))
     clean[:, 4:] += 15.0 * np.column_stack([np.cos(bend), np.sin(bend)])
-    tree = KinematicTree.found(clean + 0.5 * rng.normal(size=clean.shape), 4)
+    tree = KinematicTree.from_data(clean + 0.5 * rng.normal(size=clean.shape), 4)
     assert tree.parents == (-1, -1, 1)
     assert tree.hidden == (0, 0, 1)
     assert tree.links(2) == [2, 3]
@@ -141,7 +141,7 @@ def machine(rng, rows, noise, width=2.5):
 @pytest.mark.parametrize("width", [2.5, 1.0])
 def test_links_in_space_turn_about_axes_of_their_own(width):
     clean, Y = machine(np.random.default_rng(10), 1500, 0.3, width)
-    tree = KinematicTree.found(Y, 2, dimension=3)
+    tree = KinematicTree.from_data(Y, 2, dimension=3)
     assert tree.parents == (-1, 0)
     start = tree.start(Y)
     assert np.allclose(np.linalg.norm(start[:3, [0, 2]], axis=0), 10.0, atol=0.3)
@@ -162,7 +162,7 @@ def test_missing_entries_do_not_hide_the_tree():
     rng = np.random.default_rng(11)
     clean, Y = arm(rng, noise=1.0)
     Y[rng.random(Y.shape) < 0.2] = np.nan
-    assert KinematicTree.found(Y, 3).parents == (-1, -1, 1)
+    assert KinematicTree.from_data(Y, 3).parents == (-1, -1, 1)
     model = CircularPCA(3, structure="tree").fit(Y)
     seen = ~np.isnan(Y)
     assert np.abs(model.denoise(Y) - clean)[seen].mean() < 0.9 * np.abs(Y - clean)[seen].mean()
@@ -171,7 +171,7 @@ def test_missing_entries_do_not_hide_the_tree():
 def test_markers_never_seen_together_are_not_linked():
     _, Y = arm(np.random.default_rng(12), rows=400, noise=0.5)
     Y[:200, 4:], Y[200:, 2:4] = np.nan, np.nan
-    tree = KinematicTree.found(Y, 3)
+    tree = KinematicTree.from_data(Y, 3)
     assert tree.parents[2] != 1
     assert np.isfinite(tree.start(Y)).all()
 
@@ -182,7 +182,7 @@ def test_markers_at_one_place_are_named():
     for noise in (0.0, 1.0):
         twice = Y.copy()
         twice[:, 2:4] += noise * np.random.default_rng(14).normal(size=(len(Y), 2))
-        tree = KinematicTree.found(twice, 3)
+        tree = KinematicTree.from_data(twice, 3)
         with pytest.warns(UserWarning, match="stands where marker .* does"):
             start = tree.start(twice)
         assert np.isfinite(start).all()
@@ -200,7 +200,7 @@ def test_poor_markers_do_no_harm(kind):
     else:
         Y = Y[:2]
     for offset in (True, False):
-        tree = KinematicTree.found(Y, 4, offset=offset)
+        tree = KinematicTree.from_data(Y, 4, offset=offset)
         assert np.isfinite(tree.start(Y, offset=offset, warn=False)).all()
         tree.is_rigid(Y, offset=offset)
 
@@ -213,7 +213,7 @@ def test_what_is_no_tree_is_refused():
     with pytest.raises(ValueError, match="fixed"):
         KinematicTree([-1], fixed="somewhere")
     with pytest.raises(ValueError, match="3 columns a marker"):
-        KinematicTree.found(np.zeros((5, 4)), 2, dimension=3)
+        KinematicTree.from_data(np.zeros((5, 4)), 2, dimension=3)
 
 
 # ---- the choice, and rows unlike those learnt from ------------------------------------------------------------------
@@ -238,8 +238,8 @@ def test_auto_takes_a_tree_for_rigid_markers_only():
 def test_the_tree_hangs_elsewhere_than_on_an_origin_far_away():
     # Seen from far away, circles are nearly straight lines and every distance varies little for its length.
     _, Y = arm(np.random.default_rng(17), noise=4.0)
-    assert KinematicTree.found(Y, 3).fixed == "origin"
-    assert KinematicTree.found(Y + np.tile([900.0, 700.0], 3), 3).fixed == "common"
+    assert KinematicTree.from_data(Y, 3).fixed == "origin"
+    assert KinematicTree.from_data(Y + np.tile([900.0, 700.0], 3), 3).fixed == "common"
 
 
 def short_arcs(rng, count=1500, noise=2.0, centre=(40.0, 25.0)):
@@ -261,11 +261,10 @@ def test_the_default_denoises_rows_that_turn_as_none_was_learnt_from():
         return np.sqrt(np.mean((model.denoise(new) - clean) ** 2)), model
 
     default, model = error()
-    assert model.prior_ == "flat"
+    assert model.prior_ == "uniform"
     assert (model.kappa_ == 0.0).all()
     assert default < 0.85 * np.sqrt(np.mean((new - clean) ** 2))
     assert default < 0.9 * error(prior="von_mises")[0]
-    assert default < 0.5 * error(prior="uniform")[0]
     assert np.isfinite(model.posterior(new[:3]).log_normalizer()).all()
 
 
@@ -286,7 +285,7 @@ def test_a_background_serves_rows_unlike_those_learnt_from():
 def test_the_m_step_keeps_a_background():
     prior = priors.with_background(priors.von_mises(np.array([0.3, 0.7]), np.array([[2.0], [3.0j]])), 0.2)
     assert np.allclose(priors.weights_of(prior), [0.24, 0.56, 0.2])
-    new = priors.fitted(np.array([10.0, 30.0, 60.0]), np.array([[5.0], [10.0j], [3.0]]), prior)
+    new = priors.fit_prior(np.array([10.0, 30.0, 60.0]), np.array([[5.0], [10.0j], [3.0]]), prior)
     assert np.allclose(priors.weights_of(new), [0.2, 0.6, 0.2])
     assert np.all(new.resultants[-1] == 0.0)
 
@@ -297,16 +296,16 @@ def test_a_background_adapts_to_the_rows_at_hand():
     clean, other = arm(rng, rows=300, noise=2.0, width=0.6)
     turn = np.kron(np.eye(3), [[0.0, 1.0], [-1.0, 0.0]])
     model = CircularPCA(3, structure="tree", prior="mixture", n_prior_components=4, tol=1e-3, random_state=0).fit(Y)
-    like, unlike = model.adapted(other), model.adapted(other @ turn)
+    like, unlike = model.adapt_background(other), model.adapt_background(other @ turn)
     assert like.prior_weights_[-1] < 0.02
     assert unlike.prior_weights_[-1] > 0.9
     assert np.isclose(model.prior_weights_[-1], model.background)
     for new, rows, truth in ((like, other, clean), (unlike, other @ turn, clean @ turn)):
         assert new.score(rows) > model.score(rows)
         assert np.abs(new.denoise(rows) - truth).mean() < 0.9 * np.abs(rows - truth).mean()
-    assert abs(model.adapted(other[:1]).prior_weights_[-1] - model.background) < 0.05
+    assert abs(model.adapt_background(other[:1]).prior_weights_[-1] - model.background) < 0.05
     with pytest.raises(ValueError, match="needs a background"):
-        CircularPCA(3, structure="tree").fit(Y).adapted(Y)
+        CircularPCA(3, structure="tree").fit(Y).adapt_background(Y)
 
 
 def test_the_default_does_not_leave_gaps_open_to_either_side():
@@ -314,4 +313,4 @@ def test_the_default_does_not_leave_gaps_open_to_either_side():
     holes = Y.copy()
     holes[::5, 1] = np.nan
     assert CircularPCA(3, max_iter=2, tol=1e3).fit(holes).prior_ == "von_mises"
-    assert CircularPCA(3, max_iter=2, tol=1e3).fit(Y).prior_ == "flat"
+    assert CircularPCA(3, max_iter=2, tol=1e3).fit(Y).prior_ == "uniform"

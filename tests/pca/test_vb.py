@@ -10,20 +10,21 @@ from scipy import stats
 from mgvm import CircularPCA
 from mgvm.pca import KinematicTree, priors
 from mgvm.pca.e_step import Parameters, Quadrature, likelihood
-from mgvm.pca.rows import InMemory
+from mgvm.pca.em import EMOptions
+from mgvm.pca.rows import ArrayRows
 from mgvm.pca.variational import (
     Belief,
     Scale,
-    Search,
-    begin,
-    determined,
+    VariationalSearch,
+    add_faint_angles,
+    begin_belief,
+    determined_shares,
+    drop_angles,
+    explained_variances,
     free_energy,
     precisions,
-    settled,
-    updated,
-    variances,
-    with_faint_angles,
-    without,
+    run_updates,
+    update_belief,
 )
 
 ENGINE = OnGrid()  # without error, for distributions that are not narrow
@@ -44,6 +45,10 @@ def started(Y, W, seed=1):
     return Parameters(W + 0.3 * rng.normal(size=W.shape), 0.5, priors.uniform(size))
 
 
+def search_of(Y, engine=ENGINE, tol=1e-5):
+    return VariationalSearch(ArrayRows(Y), lambda size: engine, EMOptions(tol=tol))
+
+
 def scale_of(Y, W, mask=None):
     return Scale(float(np.nanmean(Y**2)), np.ones(W.shape, dtype=bool) if mask is None else mask)
 
@@ -57,11 +62,11 @@ def test_no_update_lowers_the_free_energy(size, masked, missing):
         mask[0, [0, size]] = False
         mask[:, -1] = False
     scale = scale_of(Y, W, mask)
-    belief, data, values = begin(started(Y, W * mask), scale), InMemory(Y, ENGINE), []
+    belief, data, values = begin_belief(started(Y, W * mask), scale), ArrayRows(Y), []
     for _ in range(40):
-        sums = data.sums(belief.parameters)
+        sums = data.sums(belief.parameters, ENGINE)
         values.append(free_energy(belief, sums, scale))
-        belief = updated(belief, sums, scale, learn_prior=True)
+        belief = update_belief(belief, sums, scale)
     assert np.diff(values).min() > -1e-8
     assert values[-1] - values[0] > 10.0
     assert (belief.parameters.weights[~mask] == 0.0).all()
@@ -71,8 +76,8 @@ def test_free_energy_is_just_below_what_it_bounds():
     """F <= E over q(W, τ) of log p(Y, W, τ)/q(W, τ), and the gap, from rows that see W's errors, is of some nats."""
     Y, W = rows()
     scale = scale_of(Y, W)
-    search = Search(lambda size: InMemory(Y, ENGINE), tol=1e-7)
-    state = settled(begin(started(Y, W), scale), scale, search, 500)
+    search = search_of(Y, tol=1e-7)
+    state = run_updates(begin_belief(started(Y, W), scale), scale, search, 500)
     belief, parameters = state.belief, state.belief.parameters
     rng = np.random.default_rng(0)
     deviations = precisions(belief.relevance, scale) ** -0.5
@@ -98,15 +103,15 @@ def test_free_energy_is_just_below_what_it_bounds():
 
 
 @pytest.mark.parametrize("missing", [0.0, 0.2])
-def test_free_energy_is_highest_where_the_updates_settle(missing):
+def test_free_energy_is_highest_where_the_updates_converge(missing):
     Y, W = rows(missing=missing)
     scale = scale_of(Y, W)
-    search = Search(lambda size: InMemory(Y, ENGINE), tol=1e-13)
-    state = settled(begin(started(Y, W), scale), scale, search, 2000)
-    best, data = state.belief, search.rows_of(1)
+    search = search_of(Y, tol=1e-13)
+    state = run_updates(begin_belief(started(Y, W), scale), scale, search, 2000)
+    best, data = state.belief, search.rows
 
     def value(belief: Belief) -> float:
-        return free_energy(belief, data.sums(belief.parameters), scale)
+        return free_energy(belief, data.sums(belief.parameters, ENGINE), scale)
 
     top = value(best)
     rng = np.random.default_rng(0)
@@ -133,25 +138,25 @@ def test_rows_with_other_entries_missing_have_their_own_covariance():
     Y[20:, 0] = np.nan
     Y = Y[~np.isnan(Y).all(axis=1)]
     scale = scale_of(Y, W)
-    search = Search(lambda size: InMemory(Y, ENGINE))
-    spread = settled(begin(started(Y, W), scale), scale, search, 30).belief.parameters.spread
+    search = search_of(Y)
+    spread = run_updates(begin_belief(started(Y, W), scale), scale, search, 30).belief.parameters.spread
     assert np.trace(spread[0]) > 2.0 * np.trace(spread[1])
 
 
 def test_without_an_angle_that_does_nothing_all_is_as_before():
     Y, W = rows(size=2, columns=5)
     scale = scale_of(Y, W)
-    belief = begin(started(Y, W), scale)
+    belief = begin_belief(started(Y, W), scale)
     weights, spread = belief.parameters.weights.copy(), belief.parameters.spread.copy()
     weights[:, [1, 3]] = 0.0
     spread[:, [1, 3]] = spread[:, :, [1, 3]] = 0.0
     belief = belief._replace(parameters=belief.parameters._replace(weights=weights, spread=spread))
-    data = InMemory(Y, ENGINE)
-    sums = data.sums(belief.parameters)
-    fewer, narrow = without(belief, np.array([0]), sums, scale)
+    data = ArrayRows(Y)
+    sums = data.sums(belief.parameters, ENGINE)
+    fewer, narrow = drop_angles(belief, np.array([0]), sums, scale)
     assert narrow.mask.shape == (5, 3)
     assert fewer.parameters.size == 1
-    assert data.sums(fewer.parameters).log_likelihood == pytest.approx(sums.log_likelihood, abs=1e-9)
+    assert data.sums(fewer.parameters, ENGINE).log_likelihood == pytest.approx(sums.log_likelihood, abs=1e-9)
 
 
 def test_what_a_steady_angle_adds_becomes_part_of_the_offset():
@@ -159,24 +164,24 @@ def test_what_a_steady_angle_adds_becomes_part_of_the_offset():
     eta = np.array([[0.5, 400.0 * np.exp(0.7j)]])
     start = started(Y, W)._replace(prior=priors.von_mises(np.ones(1), eta))
     scale = scale_of(Y, W)
-    belief = begin(start, scale)
-    sums = InMemory(Y, ENGINE).sums(belief.parameters)
-    fewer, _ = without(belief, np.array([0]), sums, scale)
+    belief = begin_belief(start, scale)
+    sums = ArrayRows(Y).sums(belief.parameters, ENGINE)
+    fewer, _ = drop_angles(belief, np.array([0]), sums, scale)
     added = start.weights[:, 1] * np.cos(0.7) + start.weights[:, 3] * np.sin(0.7)
     np.testing.assert_allclose(fewer.parameters.weights[:, -1], start.weights[:, -1] + added, atol=0.15)
     scale.mask[:, -1] = False
-    fewer, _ = without(belief, np.array([0]), sums, scale)
+    fewer, _ = drop_angles(belief, np.array([0]), sums, scale)
     np.testing.assert_array_equal(fewer.parameters.weights[:, -1], start.weights[:, -1])
 
 
 def test_faint_angles_change_little():
     Y, W = rows(columns=6)
     start = started(Y, W)
-    more = with_faint_angles(start, 3, np.random.default_rng(0))
+    more = add_faint_angles(start, 3, np.random.default_rng(0))
     assert more.size == 3
     np.testing.assert_array_equal(more.weights[:, [0, 3, 6]], start.weights)
     assert 0.0 < np.abs(np.delete(more.weights, [0, 3, 6], axis=1)).max() < 1.5 * start.noise_variance**0.5
-    assert with_faint_angles(start, 1, np.random.default_rng(0)) is start
+    assert add_faint_angles(start, 1, np.random.default_rng(0)) is start
 
 
 @pytest.fixture(scope="module")
@@ -219,11 +224,11 @@ def test_variances_add_up_to_what_is_explained(arms):
     _, Y = arms
     start = CircularPCA(2, prior="uniform", random_state=0, tol=1e-4).fit(Y)._parameters
     scale = scale_of(Y, start.weights)
-    search = Search(lambda size: InMemory(Y, Quadrature()), learn_prior=False, tol=1e-5)
-    state = settled(begin(start, scale), scale, search, 50)
+    search = search_of(Y, Quadrature())
+    state = run_updates(begin_belief(start, scale), scale, search, 50)
     explained = Y.var(axis=0).sum() - Y.shape[1] * state.belief.parameters.noise_variance
-    assert variances(state).sum() == pytest.approx(explained, rel=0.05)
-    assert (determined(state.belief, scale) > 0.9).all()
+    assert explained_variances(state).sum() == pytest.approx(explained, rel=0.05)
+    assert (determined_shares(state.belief, scale) > 0.9).all()
 
 
 def test_point_estimates_have_no_automatic_relevance(arms):
@@ -239,17 +244,22 @@ def test_trees_are_not_for_variational_bayes(arms):
         CircularPCA(2, method="bayes").fit(arms[1])
 
 
-def test_interruption_keeps_what_was_learnt(arms, monkeypatch):
+def test_interruption_keeps_what_was_learnt():
     Y, W = rows()
     scale = scale_of(Y, W)
 
-    def stop(done, value):
-        if done == 5:
-            raise KeyboardInterrupt
+    class Interrupted(ArrayRows):
+        calls = 0
 
-    search = Search(lambda size: InMemory(Y, ENGINE), report=stop)
+        def sums(self, parameters, engine):
+            self.calls += 1
+            if self.calls == 6:
+                raise KeyboardInterrupt
+            return super().sums(parameters, engine)
+
+    search = VariationalSearch(Interrupted(Y), lambda size: ENGINE, EMOptions())
     with pytest.warns(UserWarning, match="interrupted after 5 iterations"):
-        state = settled(begin(started(Y, W), scale), scale, search, 50)
+        state = run_updates(begin_belief(started(Y, W), scale), scale, search, 50)
     assert not state.converged
     assert len(state.history) == 5
 

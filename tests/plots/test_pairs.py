@@ -7,7 +7,7 @@ from matplotlib.figure import Figure
 from mgvm import MGvM, MultivariateWrappedNormal, VonMises, angles, plots
 from mgvm.mixture import TorusMixture
 from mgvm.plots._axes import SCALES, scale_of
-from mgvm.plots._pairs import _GRID, smooth_density
+from mgvm.plots._torus import _GRID, smooth_density
 
 COV = 0.4 * np.array([[1.0, 0.7, -0.3], [0.7, 1.2, 0.0], [-0.3, 0.0, 0.6]])
 

@@ -6,7 +6,7 @@ import warnings
 import numpy as np
 import pandas as pd
 import pytest
-from naive import field as naive
+from naive import planar_gp as naive
 from sklearn.base import clone
 from sklearn.gaussian_process import GaussianProcessRegressor
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern, WhiteKernel
@@ -17,7 +17,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import GvM, ProjectedNormal, WrappedNormal
 from mgvm._validation import DegreesWarning
-from mgvm.regression.base import Training, merged
+from mgvm.regression.base import Training, merge_replicates
 from mgvm.regression.baselines import (
     GvMRegressor,
     KernelCircularRegressor,
@@ -25,9 +25,7 @@ from mgvm.regression.baselines import (
     ProjectedGPRegressor,
     WrappedGPRegressor,
 )
-from mgvm.regression.baselines import planar_gp as densities
-from mgvm.regression.baselines.no_input import fit_moments
-from mgvm.regression.baselines.planar_gp import Problem, Search, candidates
+from mgvm.regression.baselines.planar_gp import LINE, PLANE, HyperparameterSearch, Problem, make_candidates
 
 KERNEL = ConstantKernel(0.4) * Matern(0.3, nu=1.5) + ConstantKernel(0.2) + WhiteKernel(0.05)
 FIXED = {
@@ -111,7 +109,7 @@ def test_merged_replicates_are_exact():
     signal, noise = KERNEL.k1, KERNEL.k2.noise_level
     values = np.stack([np.cos(y), np.sin(y)], axis=1)
     model = FIXED["projected"].fit(X, y)
-    assert len(model._parts[0].seen.inputs) < len(X)
+    assert len(model._parts[0].data.inputs) < len(X)
     assert model.log_evidence_ == pytest.approx(naive.log_evidence(signal, noise, X, values), rel=1e-10)
     queries = np.linspace(-0.5, 1.5, 30)[:, None]
     mean, variance = naive.predict(signal, noise, X, values, queries)
@@ -155,10 +153,10 @@ def test_leave_one_out_is_that_of_refits(name):
             center = getattr(model, turn)
 
             def fixed(found):
-                problem, variance, offset = prepare(other, found)
+                prepared = prepare(other, found)
                 setattr(other, turn, center)
-                groups = found.groups._replace(angles=np.angle(np.exp(1j * (found.groups.angles - center))))
-                return Problem.of(found.inputs, groups, problem.density, problem.coordinates), variance, offset
+                turned = found.replicates._replace(angles=np.angle(np.exp(1j * (found.replicates.angles - center))))
+                return prepared._replace(problem=Problem.of(found.inputs, turned, prepared.problem.chart))
 
             other._prepare = fixed
             return other.fit(X_, y_).predict_dist
@@ -175,12 +173,11 @@ def test_leave_one_out_is_that_of_refits(name):
 def test_gradients(criterion, which):
     X, y = circle_data(20, seed=3)
     rng = np.random.default_rng(5)
-    found = merged(Training(X, y, rng.uniform(0.5, 3.0, 20)))
-    density = densities.wrapped if which == "wrapped" else densities.projected
-    coordinates = densities.line if which == "wrapped" else densities.plane
-    fields = candidates(None, found.inputs, 0.5, 0.5)
-    fields = tuple(fields) if which == "separate" else (fields[1],)
-    search = Search(Problem.of(found.inputs, found.groups, density, coordinates), fields, criterion)
+    found = merge_replicates(Training(X, y, rng.uniform(0.5, 3.0, 20)))
+    processes = make_candidates(None, found.inputs, 0.5, 0.5)
+    processes = tuple(processes) if which == "separate" else (processes[1],)
+    problem = Problem.of(found.inputs, found.replicates, LINE if which == "wrapped" else PLANE)
+    search = HyperparameterSearch(problem, processes, criterion)
     for _ in range(3):
         at = search.start + rng.normal(0.0, 0.7, search.start.size)
         steps = 1e-5 * np.eye(at.size)
@@ -193,7 +190,7 @@ def test_left_out_rows_and_inputs_make_the_criterion():
     signal, noise = KERNEL.k1, KERNEL.k2.noise_level
 
     def dist(X_, y_, query):
-        mean, variance = naive.predict(signal, noise, X_, densities.plane(y_), query)
+        mean, variance = naive.predict(signal, noise, X_, PLANE.coordinates(y_), query)
         return ProjectedNormal(mean, variance[:, None, None] * np.eye(2))
 
     total = 0.0
@@ -202,9 +199,9 @@ def test_left_out_rows_and_inputs_make_the_criterion():
         rest = np.arange(24) != row
         by_input, by_row = (dist(X[kept], y[kept], X[row : row + 1]).logpdf(y[row])[0] for kept in (~same, rest))
         total += by_input / same.sum() + by_row * (1.0 - 1.0 / same.sum())
-    found = merged(Training(X, y, np.ones(24)))
-    fields = (candidates(KERNEL, found.inputs, 0.5, 0.5)[0],)
-    search = Search(Problem.of(found.inputs, found.groups, densities.projected, densities.plane), fields, "loo")
+    found = merge_replicates(Training(X, y, np.ones(24)))
+    processes = (make_candidates(KERNEL, found.inputs, 0.5, 0.5)[0],)
+    search = HyperparameterSearch(Problem.of(found.inputs, found.replicates, PLANE), processes, "loo")
     assert search.value(search.start)[0] == pytest.approx(total, rel=1e-9)
 
 
@@ -213,22 +210,10 @@ def test_densities_of_gaussian_predictions():
     angles, means = rng.uniform(-np.pi, np.pi, 200), 3.0 * rng.normal(size=(200, 2))
     variances = np.exp(rng.normal(-1.0, 2.0, (200, 2)))
     dist = ProjectedNormal(means, variances[:, :, None] * np.eye(2))
-    np.testing.assert_allclose(densities.projected(angles, means, variances)[0], dist.logpdf(angles), rtol=1e-10)
+    np.testing.assert_allclose(PLANE.density(angles, means, variances).log_density, dist.logpdf(angles), rtol=1e-10)
     line = WrappedNormal(means[:, 0], np.sqrt(variances[:, 0]))
-    found = densities.wrapped(angles, means[:, :1], variances[:, :1])[0]
+    found = LINE.density(angles, means[:, :1], variances[:, :1]).log_density
     np.testing.assert_allclose(found, line.logpdf(angles), rtol=1e-9, atol=1e-12)
-
-
-def test_many_distributions_from_moments():
-    rng = np.random.default_rng(0)
-    truth = rng.normal(size=(20, 3)) + 1j * rng.normal(size=(20, 3))
-    truth[0], truth[1] = 0.0, (300.0, 5.0, 0.0)
-    moments = np.stack([GvM(truth).moment(t) for t in (1, 2, 3)], axis=1)
-    found = fit_moments(moments / (1.0 - 1e-6), np.full(20, 1e12), np.zeros((20, 3), dtype=complex))
-    again = np.stack([GvM(found).moment(t) for t in (1, 2, 3)], axis=1)
-    np.testing.assert_allclose(again, moments, atol=1e-6)
-    few = fit_moments(np.ones((1, 1), dtype=complex), np.array([1.0]), np.zeros((1, 1), dtype=complex))
-    assert 0.3 < abs(few[0, 0]) < 30.0  # a single angle
 
 
 @pytest.mark.parametrize("selection", ["evidence", "loo"])
@@ -280,23 +265,23 @@ def test_merging_adds_the_weights_of_equal_pairs(sizes):
     rng = np.random.default_rng(0)
     X = rng.integers(0, 3, (sum(sizes), 2)).astype(float)
     y, weights = rng.integers(-2, 2, sum(sizes)) / 2.0, rng.integers(0, 3, sum(sizes)).astype(float)
-    found = merged(Training(X, y, weights))
+    found = merge_replicates(Training(X, y, weights))
     pairs = {}
     for x, angle, weight in zip(X.tolist(), y.tolist(), weights.tolist(), strict=True):
         if weight:
             pairs[*x, angle] = pairs.get((*x, angle), 0.0) + weight
     expected = sorted(pairs.items())
-    np.testing.assert_array_equal(found.groups.angles, [key[2] for key, _ in expected])
-    np.testing.assert_array_equal(found.groups.weights, [weight for _, weight in expected])
+    np.testing.assert_array_equal(found.replicates.angles, [key[2] for key, _ in expected])
+    np.testing.assert_array_equal(found.replicates.weights, [weight for _, weight in expected])
     inputs = sorted({key[:2] for key in pairs})
     np.testing.assert_array_equal(found.inputs, np.reshape(inputs, (-1, 2)))
     for row in range(len(y)):
         if not weights[row]:
-            assert found.group[row] == found.observation[row] == -1
+            assert found.input_of_row[row] == found.angle_of_row[row] == -1
             continue
-        np.testing.assert_array_equal(found.inputs[found.group[row]], X[row])
-        assert found.groups.angles[found.observation[row]] == y[row]
-        assert found.groups.starts[found.group[row]] <= found.observation[row]
+        np.testing.assert_array_equal(found.inputs[found.input_of_row[row]], X[row])
+        assert found.replicates.angles[found.angle_of_row[row]] == y[row]
+        assert found.replicates.starts[found.input_of_row[row]] <= found.angle_of_row[row]
 
 
 def test_orders_and_single_inputs():

@@ -19,7 +19,6 @@ from sklearn.preprocessing import StandardScaler
 from mgvm import CircularGPRegressor, CircularStackingRegressor
 from mgvm._validation import DegreesWarning
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.regression import search as _gp_search
 from mgvm.regression.baselines import (
     GvMRegressor,
     KernelCircularRegressor,
@@ -27,7 +26,7 @@ from mgvm.regression.baselines import (
     ProjectedGPRegressor,
     WrappedGPRegressor,
 )
-from mgvm.regression.baselines.planar_gp import Search
+from mgvm.regression.baselines.planar_gp import HyperparameterSearch
 
 KERNEL = ConstantKernel(0.5) * Matern(1.5, nu=1.5)
 MODELS = {
@@ -181,7 +180,7 @@ def test_grid_search_over_members_of_a_stack():
 
 @pytest.mark.parametrize("kind", [ProjectedGPRegressor, WrappedGPRegressor])
 def test_an_interrupted_search_keeps_the_best_so_far(kind, monkeypatch):
-    calls, honest = [], Search.value
+    calls, honest = [], HyperparameterSearch.value
 
     def impatient(self, vector):
         calls.append(vector)
@@ -189,12 +188,12 @@ def test_an_interrupted_search_keeps_the_best_so_far(kind, monkeypatch):
             raise KeyboardInterrupt
         return honest(self, vector)
 
-    monkeypatch.setattr(Search, "value", impatient)
+    monkeypatch.setattr(HyperparameterSearch, "value", impatient)
     with pytest.warns(ConvergenceWarning, match="interrupted; the best found so far"):
         model = kind().fit(X, Y)
     assert len(calls) == 8
     assert model.score(X, Y) > -1.8
-    monkeypatch.setattr(Search, "value", lambda self, vector: (_ for _ in ()).throw(KeyboardInterrupt))
+    monkeypatch.setattr(HyperparameterSearch, "value", lambda self, vector: (_ for _ in ()).throw(KeyboardInterrupt))
     with pytest.raises(KeyboardInterrupt):
         kind().fit(X, Y)
 
@@ -210,10 +209,9 @@ def test_an_interrupted_prediction_leaves_the_model_as_it_is(monkeypatch):
 
 
 def test_progress_is_printed_where_it_is_asked_for(monkeypatch, capsys):
-    monkeypatch.setattr(_gp_search, "_PATIENCE", 0.0)
     monkeypatch.setattr("mgvm._progress._PATIENCE", 0.0)
     ProjectedGPRegressor(n_starts=1, verbose=1).fit(X, Y)
-    assert "ProjectedGPRegressor: 1 fits, best" in capsys.readouterr().out
+    assert "ProjectedGPRegressor: 1 fits, best" in capsys.readouterr().err
     KernelCircularRegressor(verbose=1).fit(X, Y).predict(X)
     text = capsys.readouterr().err
     assert "KernelCircularRegressor: inputs left out" in text

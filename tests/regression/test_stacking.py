@@ -4,7 +4,7 @@ import warnings
 
 import numpy as np
 import pytest
-from naive import field as naive
+from naive import planar_gp as naive
 from sklearn.base import clone
 from sklearn.linear_model import LinearRegression
 from sklearn.model_selection import KFold, ShuffleSplit
@@ -149,3 +149,14 @@ def test_bad_input_is_named():
         CircularStackingRegressor(MEMBERS, cv=ShuffleSplit(2, random_state=0)).fit(X, y)
     with pytest.raises(ValueError, match="X contains NaN"):
         CircularStackingRegressor(MEMBERS).fit(np.where(X[0] == X, np.nan, X), y)
+
+
+def test_random_state_decides_the_folds():
+    X, y = curve(30)
+
+    def scores(state):
+        return CircularStackingRegressor(MEMBERS, cv=3, random_state=state).fit(X, y).out_of_fold_log_density_
+
+    np.testing.assert_array_equal(scores(1), scores(1))
+    np.testing.assert_array_equal(scores(np.random.default_rng(2)), scores(np.random.default_rng(2)))
+    assert np.abs(scores(1) - scores(2)).max() > 1e-6

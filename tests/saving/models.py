@@ -49,11 +49,11 @@ def mixture(component: str, **options: Any) -> TorusMixture:
 REGRESSORS: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "soft, averaged": (lambda: gp(selection="loo", average=True, n_starts=1).fit(LINE, ON_LINE), LINE + 0.1),
     "default kernels": (lambda: gp(kernel=None).fit(PLANE, ON_PLANE), PLANE + 0.1),
-    "hard": (lambda: gp(radius="hard", inference="ep").fit(LINE, ON_LINE), LINE + 0.1),
-    "chain": (lambda: gp(radius="hard", inference="chain").fit(LINE, ON_LINE), LINE + 0.1),
-    "free": (lambda: gp(radius="free").fit(LINE, ON_LINE), LINE + 0.1),
-    "neighbours": (lambda: gp(inference="neighbours", n_neighbors=6).fit(PLANE, ON_PLANE), PLANE + 0.1),
-    "mean field": (lambda: gp(radius="hard", inference="mean_field").fit(LINE, ON_LINE), LINE[:3] + 0.1),
+    "hard": (lambda: gp(radial_scale="hard", inference="ep").fit(LINE, ON_LINE), LINE + 0.1),
+    "chain": (lambda: gp(radial_scale="hard", inference="chain").fit(LINE, ON_LINE), LINE + 0.1),
+    "free": (lambda: gp(radial_scale="free").fit(LINE, ON_LINE), LINE + 0.1),
+    "neighbours": (lambda: gp(inference="neighbors", n_neighbors=6).fit(PLANE, ON_PLANE), PLANE + 0.1),
+    "mean field": (lambda: gp(radial_scale="hard", inference="mean_field").fit(LINE, ON_LINE), LINE[:3] + 0.1),
     "contaminated": (
         lambda: gp(contaminated=True, noise_order=2, symmetric_noise=False).fit(LINE, ON_LINE),
         LINE + 0.1,

@@ -100,8 +100,14 @@ def test_a_folder_and_no_file(tmp_path):
 
 
 def test_a_newer_format_asks_for_an_update(path):
-    forged(path, lambda description: description.update(format=2, mgvm="9.0"))
-    with pytest.raises(ModelFileError, match=r"mgvm 9\.0 in format 2.*update mgvm"):
+    forged(path, lambda description: description.update(format=container.FORMAT + 1, mgvm="9.0"))
+    with pytest.raises(ModelFileError, match=r"mgvm 9\.0 in format 3.*update mgvm"):
+        load(path)
+
+
+def test_an_older_format_asks_for_a_new_fit(path):
+    forged(path, lambda description: description.update(format=1, mgvm="0.1"))
+    with pytest.raises(ModelFileError, match=r"saved by mgvm 0\.1 in format 1.*fit the model and save it again"):
         load(path)
 
 
@@ -117,14 +123,14 @@ def test_a_foreign_class_is_refused(path, name):
     [
         lambda d: d.update(format="one"),
         lambda d: d.update(nodes=None),
-        lambda d: d.update(model={"at": 99}),
-        lambda d: d.update(model={"at": -1}),
+        lambda d: d.update(model={"node": 99}),
+        lambda d: d.update(model={"node": -1}),
         lambda d: d["nodes"][0].update(member=7),
         lambda d: d["nodes"][0].update(kind="function"),
-        lambda d: d["nodes"][-1].update(parts={"eta": {"at": 5}}),
-        lambda d: d["nodes"][-1].update(parts={"eta": {"numpy": "O", "value": 1}}),
-        lambda d: d["nodes"][-1].update(parts={"eta": "text"}),
-        lambda d: d["nodes"][-1].update(parts={"eta": {"complex": [10**400, 0]}}),
+        lambda d: d["nodes"][-1].update(arguments={"eta": {"node": 5}}),
+        lambda d: d["nodes"][-1].update(arguments={"eta": {"numpy": "O", "value": 1}}),
+        lambda d: d["nodes"][-1].update(arguments={"eta": "text"}),
+        lambda d: d["nodes"][-1].update(arguments={"eta": {"complex": [10**400, 0]}}),
         lambda d: d["nodes"].insert(0, []),
     ],
 )
@@ -134,10 +140,10 @@ def test_descriptions_that_do_not_hold_together(path, change):
         load(path)
 
 
-def test_parts_of_another_version(path):
-    forged(path, lambda description: description["nodes"][-1]["parts"].update(zeta=1))
+def test_arguments_of_another_version(path):
+    forged(path, lambda description: description["nodes"][-1]["arguments"].update(zeta=1))
     with pytest.raises(
-        ModelFileError, match=r"saved by mgvm .* GvM had other parts \(zeta\); load it with that version"
+        ModelFileError, match=r"saved by mgvm .* GvM had other arguments \(zeta\); load it with that version"
     ):
         load(path)
 
@@ -145,7 +151,7 @@ def test_parts_of_another_version(path):
 @pytest.mark.parametrize("name", ["predict", "__class__", "get_params", "_distributions", "verbose2"])
 def test_attributes_that_no_fit_makes(tmp_path, name):
     path = save(gp().fit(LINE, ON_LINE), tmp_path / "model")
-    forged(path, lambda description: description["nodes"][-1]["learnt"].update({name: 1}))
+    forged(path, lambda description: description["nodes"][-1]["fitted"].update({name: 1}))
     with pytest.raises(ModelFileError, match="that no fit makes"):
         load(path)
 
@@ -160,7 +166,7 @@ def test_a_compressed_member_is_refused_unread(path):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w", zipfile.ZIP_DEFLATED) as archive:
         archive.comment = b"0" * 64
-        archive.writestr(zipfile.ZipInfo(container.DESCRIPTION), json.dumps({"format": 1}))
+        archive.writestr(zipfile.ZipInfo(container.DESCRIPTION), json.dumps({"format": container.FORMAT}))
         archive.writestr("arrays/0.npy", b"\0" * 10_000_000)
     assert len(buffer.getvalue()) < 20_000
     with pytest.raises(ModelFileError, match="compressed arrays/0.npy"):
@@ -173,7 +179,7 @@ def test_an_array_that_claims_more_than_there_is(path):
     buffer = io.BytesIO()
     with zipfile.ZipFile(buffer, "w") as archive:
         archive.comment = b"0" * 64
-        description = {"format": 1, "model": {"at": 0}, "nodes": [{"kind": "array", "member": 0}]}
+        description = {"format": container.FORMAT, "model": {"node": 0}, "nodes": [{"kind": "array", "member": 0}]}
         archive.writestr(zipfile.ZipInfo(container.DESCRIPTION), json.dumps(description))
         archive.writestr("arrays/0.npy", header.getvalue() + bytes(80))
     with pytest.raises(ModelFileError, match=r"an array of shape \(1000000000000000,\) in 80 bytes"):
@@ -208,12 +214,12 @@ def test_existing_files_need_force(path, tmp_path):
 def test_a_failing_save_leaves_nothing(path, monkeypatch):
     before = path.read_bytes()
 
-    def stop(*_):
+    def stop(*_, **__):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, "write", stop)
+    monkeypatch.setattr(np.lib.format, "write_array", stop)
     with pytest.raises(KeyboardInterrupt):
-        save(mgvm.VonMises(0.0, 1.0), path, force=True)
+        save(mgvm.GvM([[2.0, 1.0j]]), path, force=True)
     assert path.read_bytes() == before
     assert [each.name for each in path.parent.iterdir()] == [path.name]
 

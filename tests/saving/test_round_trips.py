@@ -94,7 +94,7 @@ def test_mixtures(name, tmp_path):
     rows[0, 0] = np.nan
     for method in ("score_samples", "predict_proba", "predict", "impute"):
         assert_same_bits(getattr(model, method)(rows), getattr(loaded, method)(rows))
-    assert_same_bits(model.sample(9, rng=0)[0], loaded.sample(9, rng=0)[0])
+    assert_same_bits(model.sample(9, random_state=0)[0], loaded.sample(9, random_state=0)[0])
     assert_same_bits(model.conditional({0: 0.2}).logpdf(0.1), loaded.conditional({0: 0.2}).logpdf(0.1))
     assert model.validation_scores_ == loaded.validation_scores_
 

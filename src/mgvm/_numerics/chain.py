@@ -1,25 +1,24 @@
-"""Messages along the edges of a forest of angles, on an n-point grid of each; everything kept as logarithms.
+"""Messages along the edges of a forest of angles, on an n-point grid of each, and exact draws from them.
 
 An edge between a row angle φ_i and a column angle φ_j has the kernel exp(Re(conj(z_i) p z_j) + Re(conj(q) z_i z_j)). On
 a grid that is u[i - j]·v[i + j], two tables of n numbers: n² products a message and no n² exponentials. (Fourier
 transforms, for v = 1, would not pay below a hundred nodes or so, and their rounding drowns the tails, which are where
-messages that contradict each other meet.) A row whose products vanish is summed anew from logarithms, so that
-messages hold to rounding however small they are.
+messages that contradict each other meet.) Everything is kept as logarithms. A row whose products vanish is summed anew
+from these, so that messages hold to rounding however small they are.
 
 Angles d of a forest come with `order` (parents first), `parent` (-1 for roots) and `couplings` (D, 4): real and
 imaginary part of P and Q at (parent, d).
 
-Draws from a forest of angles: the roots by their marginals, then every angle given its parent.
-
-Given the parent, log p(φ) = belief(φ) + Re(conj(z) g) with g = conj(p) z_parent + q conj(z_parent). The proposal is the
-piecewise linear function through the n nodes (a sum of hats: a node, then a triangle about it). With (log p)'' >= -K it
-lies above p e^{-K h²/8}, h the distance of nodes: below a convex exponential a chord never falls. Its integral is the
-trapezoid sum, so that nine of ten proposals are kept.
+Draws take the roots by their marginals, then every angle given its parent: log p(φ) = belief(φ) + Re(conj(z) g) with
+g = conj(p) z_parent + q conj(z_parent). The proposal is the piecewise linear function through the n nodes (a sum of
+hats: a node, then a triangle about it). With (log p)'' >= -K it lies above p e^{-K h²/8}, h the distance of nodes:
+below a convex exponential a chord never falls. Its integral is the trapezoid sum: nine of ten proposals are kept.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -27,12 +26,33 @@ from mgvm._numerics.elementary import bounded_exp, entry, inner, positive_log
 from mgvm._numerics.grid import POINTS, cell_of, first_above, interpolate
 
 _VANISHING = 1e-250  # sums above it have lost nothing to the bound e^-700 of their factors
-_LOST = -60.0  # of a log weight beside a weight of one
-_CHUNK = 32
 _SUMS = {"reassoc", "contract", "nsz", "nnan"}
 
-# circle (2, n): cos, sin; waves (4, 2n): log u, log v, u, v; base (2, n): log weights of columns, weights; work (2, n)
-Scratch = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]
+
+class Beliefs(NamedTuple):
+    """Tables (D, n) of logarithms, up to constants."""
+
+    belief: np.ndarray  # what the subtrees say of their roots
+    up: np.ndarray  # messages to parents
+    full: np.ndarray  # marginals; read only where messages of parents are wanted
+
+
+class EdgeScratch(NamedTuple):
+    """Memory for the messages of an edge."""
+
+    circle: np.ndarray  # (2, n): cos, sin
+    waves: np.ndarray  # (4, 2n): log u, log v, u, v
+    base: np.ndarray  # (2, n): log weights of columns, weights
+    work: np.ndarray  # (2, n)
+
+
+class DrawScratch(NamedTuple):
+    """Memory for draws given the parent."""
+
+    circle: np.ndarray  # (2, n): cos, sin
+    weights: np.ndarray  # (n,)
+    running: np.ndarray  # (n,): sums of weights
+    work: np.ndarray  # of `interpolate`
 
 
 @inner()
@@ -46,8 +66,9 @@ def circle_table(n: int) -> np.ndarray:
 
 
 @inner()
-def _scratch(n: int) -> Scratch:
-    return circle_table(n), np.empty((4, 2 * n)), np.empty((2, n)), np.empty((2, n))
+def _scratch(n: int) -> EdgeScratch:
+    """Memory for messages on n nodes."""
+    return EdgeScratch(circle_table(n), np.empty((4, 2 * n)), np.empty((2, n)), np.empty((2, n)))
 
 
 @inner(fastmath=_SUMS)
@@ -70,9 +91,9 @@ def _load_exponentials(logs: np.ndarray, out: np.ndarray) -> None:
 
 
 @inner()
-def _load_edge(coupling: np.ndarray, from_child: bool, offset: float, scratch: Scratch) -> None:
+def _load_edge(coupling: np.ndarray, from_child: bool, offset: float, scratch: EdgeScratch) -> None:
     """Make ready the tables of one edge, with rows at the nodes + offset and the log weights of columns in base[0]."""
-    circle, waves, base, _ = scratch
+    circle, waves, base = scratch.circle, scratch.waves, scratch.base
     turn = 1.0 if from_child else -1.0  # rows are the parent's where the message comes from the child
     _load_wave(coupling[0], turn * coupling[1], offset, -1, circle, waves[0])
     _load_wave(coupling[2], coupling[3], offset, 1, circle, waves[1])
@@ -83,6 +104,7 @@ def _load_edge(coupling: np.ndarray, from_child: bool, offset: float, scratch: S
 
 @inner(fastmath=_SUMS)
 def _largest(values: np.ndarray) -> float:
+    """The largest value, -1e300 of none."""
     top = -1e300
     for j in range(values.size):
         top = values[j] if values[j] > top else top
@@ -100,11 +122,11 @@ def _load_shifted(values: np.ndarray, out: np.ndarray) -> float:
 
 @inner(fastmath=_SUMS)
 def _exponentiate(values: np.ndarray, top: float) -> float:
-    """Turn values into exp(value - top), bounded below where that is lost in rounding; their sum."""
+    """Turn values into exp(value - top), at least e^-60, which is lost beside a weight of one; their sum."""
     total = 0.0
     for j in range(values.size):
         gap = values[j] - top
-        weight = bounded_exp(gap if gap > _LOST else _LOST)
+        weight = bounded_exp(gap if gap > -60.0 else -60.0)
         values[j] = weight
         total += weight
     return total
@@ -117,10 +139,10 @@ def _load_products_of_logs(left: np.ndarray, right: np.ndarray, base: np.ndarray
     for j in range(n):
         out[j] = left[j] + right[j] + base[j]
     top, total = _largest(out), 0.0
-    # A narrow peak leaves most of a row without weight: exponentials only where there is some.
-    for begin in range(0, n, _CHUNK):
-        chunk = out[begin : min(begin + _CHUNK, n)]
-        if _largest(chunk) - top > _LOST:
+    # A narrow peak leaves most of a row without weight: exponentials only where there is some, 32 nodes at a time.
+    for begin in range(0, n, 32):
+        chunk = out[begin : min(begin + 32, n)]
+        if _largest(chunk) - top > -60.0:
             total += _exponentiate(chunk, top)
         else:
             chunk[:] = 0.0
@@ -129,6 +151,7 @@ def _load_products_of_logs(left: np.ndarray, right: np.ndarray, base: np.ndarray
 
 @inner(fastmath=_SUMS)
 def _sum_of_products(left: np.ndarray, right: np.ndarray, base: np.ndarray) -> float:
+    """Σ_j left_j right_j base_j."""
     total = 0.0
     for j in range(base.size):
         total += left[j] * right[j] * base[j]
@@ -136,9 +159,9 @@ def _sum_of_products(left: np.ndarray, right: np.ndarray, base: np.ndarray) -> f
 
 
 @inner(fastmath={"contract"})
-def _add_message(scratch: Scratch, out: np.ndarray) -> None:
+def _add_message(scratch: EdgeScratch, out: np.ndarray) -> None:
     """Add the log message to the n row nodes."""
-    _, waves, base, work = scratch
+    waves, base, work = scratch.waves, scratch.base, scratch.work
     n = out.size
     total, row = work[0], work[1]
     # Views of the tables, so that the inner loops count from zero: only then do they vectorise.
@@ -152,9 +175,9 @@ def _add_message(scratch: Scratch, out: np.ndarray) -> None:
 
 
 @inner()
-def _load_cavity(whole: np.ndarray, part: np.ndarray, scratch: Scratch) -> None:
+def _load_cavity(whole: np.ndarray, part: np.ndarray, scratch: EdgeScratch) -> None:
     """Log weights of a parent without what one child told it."""
-    base, work = scratch[2], scratch[3]
+    base, work = scratch.base, scratch.work
     for j in range(whole.size):
         work[0, j] = whole[j] - part[j]
     _load_shifted(work[0], base[0])
@@ -170,7 +193,7 @@ def upward(
     """
     size, n = belief.shape
     scratch = _scratch(n)
-    base = scratch[2]
+    base = scratch.base
     gain = np.empty(size)
     for position in range(size - 1, -1, -1):
         d = order[position]
@@ -201,19 +224,12 @@ def downward(full: np.ndarray, up: np.ndarray, order: np.ndarray, parent: np.nda
 
 
 @entry()
-def refine(
-    fine: np.ndarray,
-    sources: tuple[np.ndarray, np.ndarray, np.ndarray],
-    parent: np.ndarray,
-    couplings: np.ndarray,
-    with_parents: bool,
-) -> None:
+def refine(fine: np.ndarray, beliefs: Beliefs, parent: np.ndarray, couplings: np.ndarray, with_parents: bool) -> None:
     """Add to the log sites `fine` (D, n, r), at nodes r times as close, the messages of children (and parents).
 
-    A message is an integral over the other angle, so it is known exactly between the nodes too. `sources` are belief,
-    up and full; full is read only where parents are wanted.
+    A message is an integral over the other angle, so it is known exactly between the nodes too.
     """
-    belief, up, full = sources
+    belief, up, full = beliefs
     size, n = belief.shape
     parts = fine.shape[2]
     scratch, message = _scratch(n), np.empty(n)
@@ -222,7 +238,7 @@ def refine(
         if parent[d] < 0 or not (from_child or with_parents):
             continue
         if from_child:
-            _load_shifted(belief[d], scratch[2][0])
+            _load_shifted(belief[d], scratch.base[0])
         else:
             _load_cavity(full[parent[d]], up[d], scratch)
         row = parent[d] if from_child else d
@@ -281,8 +297,7 @@ def pair_moments(
     return difference, both
 
 
-_TURN = 2.0 * math.pi
-_SLACK = 1e-6  # of the log envelope: more than the interpolation between nodes errs
+# ---- draws ----------------------------------------------------------------------------------------------------------
 
 
 @inner(fastmath={"contract", "nsz", "nnan"})
@@ -309,7 +324,7 @@ def _draw(
     row: int,
     field: tuple[float, float],
     bound: float,
-    scratch: tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray],
+    scratch: DrawScratch,
     rng: np.random.Generator,
 ) -> float:
     """One angle given its field, by rejection; `bound` is the log of the envelope over the hats."""
@@ -328,7 +343,7 @@ def _draw(
         share = place - left
         right = left + 1 if left + 1 < n else 0
         hats = (1.0 - share) * weights[left] + share * weights[right]
-        x = min(-math.pi + _TURN * place / n, math.nextafter(math.pi, 0.0))
+        x = min(-math.pi + 2.0 * math.pi * place / n, math.nextafter(math.pi, 0.0))
         cell, within = cell_of(x, fine.shape[1])
         value, _ = interpolate(fine, row, cell, within, -math.inf, work)
         gap = value + even * math.cos(x) + odd * math.sin(x) - top - bound
@@ -348,13 +363,14 @@ def sample_children(
 ) -> None:
     """Fill `draws` (D, repeats), the rows of roots given, from log beliefs `fine` (D, r n)."""
     order, parent = forest
-    scratch = (circle_table(n), np.empty(n), np.empty(n), np.empty(POINTS))
-    step = _TURN / n
+    scratch = DrawScratch(circle_table(n), np.empty(n), np.empty(n), np.empty(POINTS))
+    step = 2.0 * math.pi / n
     for d in order:
         above = parent[d]
         if above < 0:
             continue
-        bound = curvature[d] * step * step / 8.0 + _SLACK
+        # The interpolation between nodes errs by less than 1e-6.
+        bound = curvature[d] * step * step / 8.0 + 1e-6
         p_real, p_imag, q_real, q_imag = couplings[d, 0], couplings[d, 1], couplings[d, 2], couplings[d, 3]
         for i in range(draws.shape[1]):
             c, s = math.cos(draws[above, i]), math.sin(draws[above, i])

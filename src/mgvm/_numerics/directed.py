@@ -3,10 +3,9 @@
 Angle d of component k is a GvM of order 2 given the features f = (1, cos φ₁, sin φ₁, …) of the angles before it:
 η₁ = B f with B real (2, p), and η₂ free. Its parameters are packed as (B₁, B₂, η₂) in a vector of 2p + 2.
 
-The sums of `mgvm._numerics.directed` without second harmonics: normalisers are Bessel functions, one pass does all.
-
-log p = Re(conj(η) z) - log 2π I₀(κ), κ = |η|; E[z] = A η/κ with A = I₁/I₀; its variance is 1 - A/κ - A² along η and
-A/κ across it.
+Without second harmonics normalisers are Bessel functions, and one pass does all (the functions named `von_mises`):
+log p = Re(conj(η) z) - log 2π I₀(κ), κ = |η|; E[z] = A η/κ with A = I₁/I₀; its variance is 1 - A/κ - A² along η and A/κ
+across it.
 """
 
 from __future__ import annotations
@@ -17,14 +16,11 @@ import numpy as np
 
 from mgvm._numerics.elementary import entry, inner
 
-_LARGE = 22.0  # from here on the asymptotic series reaches rounding before it diverges
-_LOG_TWO_PI = math.log(2.0 * math.pi)
-
 
 @inner(fastmath={"contract"})
 def log_bessel(kappa: float) -> tuple[float, float]:
-    """log I₀(κ) and I₁(κ)/I₀(κ): power series below 22, asymptotic series above, both to rounding."""
-    if kappa < _LARGE:
+    """log I₀(κ) and I₁(κ)/I₀(κ), to rounding: power series below 22, from where on the asymptotic series holds."""
+    if kappa < 22.0:
         square, term, zero, one, k = 0.25 * kappa * kappa, 1.0, 1.0, 1.0, 1.0
         while term > 1e-17 * zero:
             term *= square / (k * k)
@@ -62,7 +58,7 @@ def von_mises_log_densities(
     for i in range(rows.size):
         real, imaginary = _field(features, rows[i], packed, owners[i], size)
         log_normalizer, _ = log_bessel(math.sqrt(real * real + imaginary * imaginary))
-        out[i] += real * points[rows[i], 0] + imaginary * points[rows[i], 1] - log_normalizer - _LOG_TWO_PI
+        out[i] += real * points[rows[i], 0] + imaginary * points[rows[i], 1] - log_normalizer - math.log(2.0 * math.pi)
 
 
 @entry(fastmath={"contract"})

@@ -21,12 +21,6 @@ _INVERSE = np.array(
 _QUARTERS = np.array(
     [[np.prod([(u - m) / (k - m) for m in _PLACES if m != k]) for k in _PLACES] for u in (0.25, 0.5, 0.75)]
 )
-_TURN = 2.0 * math.pi
-_NARROW = -700.0  # differences of logs below this: exp of them is as good as zero
-# The envelope of a cell is checked at quarters of it; the margins cover what lies between.
-_MARGIN = 1.25
-_SLACK = 2e-3
-_MOST = 50.0  # only where the grid does not resolve the distribution at all: draws must end there too
 
 
 @inner()
@@ -64,7 +58,7 @@ def interpolate(
 @inner()
 def cell_of(x: float, n: int) -> tuple[int, float]:
     """The cell that holds an angle, and the share of the cell before it."""
-    turns = (x + math.pi) / _TURN
+    turns = (x + math.pi) / (2.0 * math.pi)
     place = (turns - math.floor(turns)) * n
     cell = min(int(place), n - 1)
     return cell, place - cell
@@ -80,7 +74,7 @@ def interpolate_rows(table: np.ndarray, cut: np.ndarray, rows: np.ndarray, x: np
         cell, share = cell_of(x[i], n)
         value, slope = interpolate(table, rows[i], cell, share, cut[rows[i]], work)
         out[0, i] = value
-        out[1, i] = slope * n / _TURN
+        out[1, i] = slope * n / (2.0 * math.pi)
     return out
 
 
@@ -93,9 +87,14 @@ def _line(left: float, right: float, share: float) -> float:
 
 @inner()
 def _excess(table: np.ndarray, row: int, cell: int, cut: float, work: np.ndarray) -> float:
-    """How far, at most, the log density of a cell rises above that of the straight line between its ends."""
+    """How far, at most, the log density of a cell rises above that of the straight line between its ends.
+
+    It is looked at at the quarters of the cell; a quarter more, and a little, cover what lies between. The cap binds
+    only where the grid does not resolve the distribution at all: draws must end there too.
+    """
+    slack = 2e-3
     if _load_nodes(table, row, cell, cut, work):
-        return _SLACK
+        return slack
     ratio = math.exp(-abs(work[1] - work[0]))
     top = max(work[0], work[1])
     most = 0.0
@@ -106,7 +105,7 @@ def _excess(table: np.ndarray, row: int, cell: int, cut: float, work: np.ndarray
         share = 0.25 * (quarter + 1)
         share = 1.0 - share if work[1] > work[0] else share
         most = max(most, value - top - math.log(1.0 - share + share * ratio))
-    return min(_MARGIN * most + _SLACK, _MOST)
+    return min(1.25 * most + slack, 50.0)
 
 
 @inner()
@@ -121,7 +120,7 @@ def _load_envelope(table: np.ndarray, row: int, cut: float, excess: np.ndarray, 
     for j in range(n):
         left, right = table[row, j] - top, table[row, (j + 1) % n] - top
         excess[j] = 0.0
-        if max(left, right) > _NARROW:
+        if max(left, right) > -700.0:  # else its exponential is as good as zero
             excess[j] = _excess(table, row, j, cut, work)
             total += math.exp(excess[j]) * 0.5 * (math.exp(left) + math.exp(right))
         running[j] = total
@@ -129,7 +128,7 @@ def _load_envelope(table: np.ndarray, row: int, cut: float, excess: np.ndarray, 
 
 @entry()
 def envelope(table: np.ndarray, cut: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log excess (distributions, n) of every cell and the running sums (distributions, n) of the masses of its envelope."""
+    """Log excess of every cell and the running sums of the masses of its envelope, each (distributions, n)."""
     excess, running = np.empty(table.shape), np.empty(table.shape)
     for row in range(table.shape[0]):
         _load_envelope(table, row, cut[row], excess[row], running[row])
@@ -174,5 +173,5 @@ def sample_rows(table: np.ndarray, cut: np.ndarray, repeats: int, rng: np.random
                 share = on_line(math.exp(left - top), math.exp(right - top), rng.random())
                 value, _ = interpolate(table, row, cell, share, cut[row], work)
                 accepted = rng.random() < math.exp(value - _line(left, right, share) - excess[cell])
-            out[row, i] = min(-math.pi + _TURN * (cell + share) / n, math.nextafter(math.pi, 0.0))
+            out[row, i] = min(-math.pi + 2.0 * math.pi * (cell + share) / n, math.nextafter(math.pi, 0.0))
     return out

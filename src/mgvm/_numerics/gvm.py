@@ -1,19 +1,7 @@
 """The numerics of a batch of GvM distributions of any order: what they are asked for, and which kernel answers.
 
-Many GvM distributions of one shape: natural parameters that differ in η₁, and share their higher harmonics in long
-runs.
-
-Such are the conditional distributions of one angle on a grid of others. The harmonics are summed once a run at the
-nodes of a trapezoid rule, so that a distribution costs one exponential a node whatever its order.
-
-Log density of GvM distributions of any order at many angles, without cancellation and at the speed of vector
-instructions.
-
-From a reference angle φ_r, the highest mode wherever the distribution is concentrated,
-
-    log p(φ) = log p(φ_r) + Re[ζ Σ_j C_j z^j],   ζ = z - 1,  z = e^{i(φ-φ_r)},   C_j = Σ_{t>j} c_t e^{itφ_r}
-
-(see `gvm_general`): near the mode the error is that of a few units in the last place of a small number.
+`gvm_facts` and `gvm_sample` choose between the kernels for order two and those for any order. `log_densities` gives the
+density at many angles, `shared_moments` the moments of distributions that share their higher harmonics.
 """
 
 from __future__ import annotations
@@ -23,10 +11,17 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics.elementary import bounded_exp, entry, inner, sin_cos
 from mgvm._numerics.gvm_general import general_moments, turn_and_sum
 from mgvm._numerics.gvm_order_two import order_two_moments
 from mgvm._validation import ComplexArray, FloatArray
+
+# ---- distributions that share their higher harmonics ----------------------------------------------------------------
+#
+# Such are the conditional distributions of one angle on a grid of others: natural parameters that differ in η₁, and
+# share the others in long runs. The harmonics are summed once a run at the nodes of a trapezoid rule, so that a
+# distribution costs one exponential a node whatever its order.
 
 
 @entry(fastmath={"contract"})
@@ -103,7 +98,7 @@ def shared_moments(
     eta: ComplexArray, nodes: int, count: int
 ) -> tuple[FloatArray, FloatArray, FloatArray, ComplexArray]:
     """log Z, log density at a reference angle, that angle, and moments 1 … count <= T of distributions (n, T)."""
-    angles = -np.pi + 2.0 * np.pi * np.arange(nodes) / nodes
+    angles = periodic_grid(nodes)
     multiples = np.multiply.outer(np.arange(1, eta.shape[1] + 1), angles)
     tables = np.stack([np.cos(multiples), np.sin(multiples)], axis=1)
     moments = np.empty((eta.shape[0], count), dtype=complex)
@@ -111,7 +106,13 @@ def shared_moments(
     return log_normalizer, log_highest, angles[highest], moments
 
 
-_BLOCK = 256
+# ---- log densities --------------------------------------------------------------------------------------------------
+#
+# From a reference angle φ_r, the highest mode wherever the distribution is concentrated,
+#
+#     log p(φ) = log p(φ_r) + Re[ζ Σ_j C_j z^j],   ζ = z - 1,  z = e^{i(φ-φ_r)},   C_j = Σ_{t>j} c_t e^{itφ_r}
+#
+# (see `gvm_general`): near the mode the error is that of a few units in the last place of a small number.
 
 
 @entry()
@@ -154,10 +155,11 @@ def log_densities(
 
     Angles are at most some turns away from the circle.
     """
-    work, real, imag = np.empty((6, _BLOCK)), np.empty(_BLOCK), np.empty(_BLOCK)
+    block = 256  # angles whose rows stay in the first cache
+    work, real, imag = np.empty((6, block)), np.empty(block), np.empty(block)
     only = rows.size == 0
-    for begin in range(0, x.size, _BLOCK):
-        n = min(_BLOCK, x.size - begin)
+    for begin in range(0, x.size, block):
+        n = min(block, x.size - begin)
         for i in range(n):
             work[0, i] = 0.5 * (x[begin + i] - reference[0 if only else rows[begin + i]])
             work[4, i] = work[5, i] = 0.0
@@ -172,8 +174,7 @@ def log_densities(
             out[begin + i] = rise + log_reference[0 if only else rows[begin + i]]
 
 
-_MANY_DRAWS = 128  # of one distribution: from here on a table pays for itself
-_FINE, _COARSE = 0.05, 0.5  # width of a table's cells in units of 1/√K
+# ---- facts and draws ------------------------------------------------------------------------------------------------
 
 
 class Facts(NamedTuple):
@@ -207,12 +208,16 @@ def gvm_facts(eta: ComplexArray, count: int = 4) -> Facts:
 
 
 def gvm_sample(eta: ComplexArray, repeats: int, rng: np.random.Generator) -> FloatArray:
-    """`repeats` exact draws of each distribution, shape (repeats, n)."""
+    """`repeats` exact draws of each distribution, shape (repeats, n).
+
+    From 128 draws on a table of cells of 0.05/√K pays for itself; a coarse one, of 0.5/√K, serves fewer draws of
+    higher orders.
+    """
     from mgvm._numerics.gvm_sampling import sample_each, sample_tables
 
     eta = _padded(eta)
-    if repeats >= _MANY_DRAWS:
-        return sample_tables(eta, _FINE, rng, repeats).T
+    if repeats >= 128:
+        return sample_tables(eta, 0.05, rng, repeats).T
     if eta.shape[1] == 2:
         return sample_each(eta, repeats, rng)
-    return sample_tables(eta, _COARSE, rng, repeats).T
+    return sample_tables(eta, 0.5, rng, repeats).T

@@ -1,16 +1,14 @@
 """log Z and moments of a GvM of any order: the midpoint rule over the circle, only where the density is.
 
-The nodes that matter form windows. In each, f is measured from its value at the window's best node φ_c:
+With z = e^{iφ} and c_t the conjugate of the natural parameter, f(φ) = Re Σ c_t z^t. The circle is cut into cells. On a
+cell of half-width r around x, |f(φ) - f(x)| <= |f'(x)| r + ½ K r², with K = Σ t²|c_t| a bound of |f''|: cells whose
+bound lies far below the maximum are set aside, the others halved until they are as fine as asked.
+
+The cells that are left form windows. In each, f is measured from its value at the window's best node φ_c:
 
     f(φ_c + δ) - f(φ_c) = Re[ζ Σ_j C_j z^j],   ζ = z - 1 = 2i sin(δ/2) e^{iδ/2},   C_j = Σ_{t>j} c_t e^{itφ_c},
 
 because z^t - 1 = ζ (1 + z + ... + z^{t-1}): a small difference is never taken between large values.
-
-A trigonometric polynomial of any order cut into cells, with bounds that hold everywhere.
-
-f(φ) = Re Σ c_t z^t, z = e^{iφ}, c_t the conjugate of the natural parameter. On a cell of half-width r around x, |f(φ) -
-f(x)| <= |f'(x)| r + ½ K r², with K = Σ t²|c_t| a bound of |f''|: cells whose bound lies far below the maximum are set
-aside, the others halved until they are as fine as asked.
 """
 
 from __future__ import annotations
@@ -140,7 +138,7 @@ def panel_starts(eta: np.ndarray, i: int) -> np.ndarray:
     return starts
 
 
-_DROP = 50.0  # deep, because a far window of weight e^-40 still weighs in 1 - |m₁| beside 1/(2K)
+# ---- moments --------------------------------------------------------------------------------------------------------
 
 
 @inner()
@@ -195,12 +193,13 @@ def _add_window(
 
 @inner()
 def _one(c: np.ndarray, moments: np.ndarray, facts: np.ndarray) -> float:
-    """Fill the moments and the facts (log Z, 1 - |m₁|, entropy, log density at the reference) of one distribution;
-    returns the
-    reference.
+    """Fill the moments and the facts (log Z, 1 - |m₁|, entropy, log density at the reference) of one distribution.
+
+    Returns the reference angle.
     """
     first, levels = grid_size(c.size, 12.0 + 8.0 * (c.size + math.sqrt(total_concentration(c))) + moments.size)
-    cells, _, count = refine(c, first, levels, _DROP)
+    # Deep, because a far window of weight e^-40 still weighs in 1 - |m₁| beside 1/(2K).
+    cells, _, count = refine(c, first, levels, 50.0)
     begin = 0 * count  # a bare 0 is a type of its own to the compiler: what it is handed to would compile twice
     peak = _best(cells, begin, count)
     sums = np.zeros(4)
@@ -225,10 +224,7 @@ def _one(c: np.ndarray, moments: np.ndarray, facts: np.ndarray) -> float:
 
 @entry()
 def general_moments(eta: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """Facts, references and moments 1..count, as `order_two_moments`, of distributions with natural parameters eta (n,
-    T), T >=
-    1.
-    """
+    """Facts, references and moments 1..count, as `order_two_moments`, of distributions with eta (n, T), T >= 1."""
     size = eta.shape[0]
     facts, reference = np.empty((size, 4)), np.empty(size, dtype=np.complex128)
     moments = np.empty((size, count), dtype=np.complex128)

@@ -1,24 +1,16 @@
 """log Z and moments 1..4 of many GvM of order 2 (order 1 is κ₂ = 0), exact to rounding at any concentration.
 
-Each distribution becomes one or two sums over nodes: the trapezoid rule over the circle, or windows around its peaks.
-Sums with equally many nodes run together, _LANES at a time, so that the compiler vectorises over distributions.
-
-The frame in which every GvM of order 2 has the same shape.
-
 Turned by the phase of its second harmonic, a GvM reads f(φ) = p cos φ + q sin φ + κ₂ cos 2φ. Half a turn flips the
-signs of p and q, a reflection that of q: both are brought to p, q >= 0, so that the highest mode lies in [0, π/2].
+signs of p and q, a reflection that of q: both are brought to p, q >= 0, so that the highest mode lies in [0, π/2]. In
+this frame every distribution becomes one or two sums over nodes, and sums with equally many nodes run together, so that
+the compiler vectorises over distributions.
 
-The periodic trapezoid rule for a GvM of order 2 at low concentration, many distributions at a time.
-
-In the frame of `gvm_frame` the four nodes φ, -φ, π - φ, π + φ share their exponentials:
+**Low concentration**: the periodic trapezoid rule. The four nodes φ, -φ, π - φ, π + φ share their exponentials
 e^{κ₂ cos 2φ} e^{±p cos φ} e^{±q sin φ}. Their sums are products of cosh and sinh, so four nodes cost three exponentials
-and each moment one multiplication. The inner loop runs over distributions, where LLVM vectorises it without reordering
-a sum.
+and each moment one multiplication.
 
-A GvM of order 2 at high concentration: a trapezoid rule in windows around its one or two peaks.
-
-With α = π/2 - (angle of the highest mode) and ψ = φ - π/2 in the frame of `gvm_frame`, the drop below the highest mode
-is
+**High concentration**: a trapezoid rule in windows around the one or two peaks. With α = π/2 - (angle of the highest
+mode) and ψ = φ - π/2 the drop below the highest mode is
 
     f(mode) - f = 2 m sin²((ψ+α)/2) + 8 κ₂ sin²((ψ+α)/2) sin²((ψ-α)/2),
 
@@ -37,6 +29,8 @@ import math
 import numpy as np
 
 from mgvm._numerics.elementary import bounded_exp, entry, exp_pair, inner, positive_log
+
+# ---- the frame and the highest mode ---------------------------------------------------------------------------------
 
 
 @inner(forceinline=True, fastmath={"contract"})
@@ -61,23 +55,17 @@ def quadrant_frame(a1: float, b1: float, a2: float, b2: float) -> tuple[float, f
     return p * half_turn, abs(q), second, turn_cos * half_turn, turn_sin * half_turn, 1.0 if q >= 0.0 else -1.0
 
 
-_TINY_TILT = 1e-70  # floor of p relative to p + q + k: what it adds to the distribution is nil, and p² stays normal
-_TINY_WELL = 1e-30  # floor of k, likewise
-_NOTHING = 1e-280
-_STEPS = 5
-_THIRD = 1.0 / 3.0
-_CUBE_ROOT_BIAS = 715094163.0
-_HIGH_WORD = np.uint64(32)
-_TWO_52 = 4503599627370496.0
-_BITS_OF_TWO_52 = np.uint64(0x4330000000000000)
+_NOTHING = 1e-280  # added to sums that may be zero, before a division
+_TWO_52 = 4503599627370496.0  # adding and taking off 2^52 rounds, in arithmetic that vectorises
 
 
 @inner(forceinline=True)
 def _rough_cube_root(x: float) -> float:
-    """Cube root to 5 %: a third of the exponent bits, in arithmetic that vectorises."""
-    high = np.uint64((np.float64(x).view(np.uint64) >> _HIGH_WORD) | _BITS_OF_TWO_52).view(np.float64) - _TWO_52
-    third = np.float64(high * _THIRD + _CUBE_ROOT_BIAS + _TWO_52)
-    return np.uint64((third.view(np.uint64) - _BITS_OF_TWO_52) << _HIGH_WORD).view(np.float64)
+    """Cube root to 5 %: a third of the exponent bits plus two thirds of their bias, in arithmetic that vectorises."""
+    half, bits_of_two_52 = np.uint64(32), np.uint64(0x4330000000000000)
+    high = np.uint64((np.float64(x).view(np.uint64) >> half) | bits_of_two_52).view(np.float64) - _TWO_52
+    third = np.float64(high * (1.0 / 3.0) + 715094163.0 + _TWO_52)
+    return np.uint64((third.view(np.uint64) - bits_of_two_52) << half).view(np.float64)
 
 
 @inner(forceinline=True, fastmath={"contract"})
@@ -116,9 +104,10 @@ def highest_modes(work: np.ndarray, count: int) -> None:
     """
     for i in range(count):
         scale = 1.0 / (work[0, i] + work[1, i] + work[2, i] + _NOTHING)
-        p, q, k = max(work[0, i] * scale, _TINY_TILT), work[1, i] * scale, max(work[2, i] * scale, _TINY_WELL)
+        # What the floors add to the distribution is nil, and p² stays a normal number.
+        p, q, k = max(work[0, i] * scale, 1e-70), work[1, i] * scale, max(work[2, i] * scale, 1e-30)
         work[3, i], work[4, i], work[5, i], work[6, i] = _start(p, q, k), p, q, k
-    for _ in range(_STEPS):
+    for _ in range(5):
         for i in range(count):
             work[3, i] = _improve(work[3, i], work[4, i], work[5, i], work[6, i])
     for i in range(count):
@@ -135,14 +124,12 @@ def one_less_length(x: float, y: float) -> float:
     return (2.0 * x - x * x - y * y) / (1.0 + length)
 
 
-HIGHEST = 400.0  # total concentration up to which the rule is used
-_QUARTERS = 48  # most nodes in a quadrant
+# ---- low concentration: the trapezoid rule over the circle ----------------------------------------------------------
 
 
 def _node_table() -> np.ndarray:
-    """cos kφ and sin kφ, k = 1..4, at midpoints of m cells of a quadrant, m = 1.._QUARTERS one below another."""
-    angles = [0.5 * np.pi * (np.arange(m) + 0.5) / m for m in range(1, _QUARTERS + 1)]
-    phi = np.concatenate(angles)
+    """cos kφ and sin kφ, k = 1..4, at midpoints of m cells of a quadrant, m = 1..48 one below another."""
+    phi = np.concatenate([0.5 * np.pi * (np.arange(m) + 0.5) / m for m in range(1, 49)])
     return np.stack([wave(k * phi) for k in range(1, 5) for wave in (np.cos, np.sin)], axis=1)
 
 
@@ -152,7 +139,7 @@ _TABLE = _node_table()
 @inner(forceinline=True)
 def quadrant_nodes(total: float) -> float:
     """Nodes a quadrant, even: 17 + 7.5 √K in all, K the total concentration, keep moments 0..4 at rounding."""
-    # Adding and taking off 2^52 rounds, in arithmetic that vectorises; the half more makes it round up.
+    # The half more makes it round up.
     return 2.0 * ((0.125 * (17.0 + 7.5 * math.sqrt(total)) + 0.5 + _TWO_52) - _TWO_52)
 
 
@@ -228,38 +215,40 @@ def trapezoid_facts(work: np.ndarray, m: int, lanes: int) -> None:
         work[13, lane], work[14, lane] = c4 * x4 - s4 * y4, s4 * x4 + c4 * y4
 
 
-_DROP = 34.5  # windows end where either part of the drop exceeds this: a Gaussian leaves 1e-16 outside
-_DIGITS = 36.0  # the step keeps the rule's own error below e^-36 = 2e-16
-_MIRROR = 27.0  # half the drop from which a second peak is left out; deep, for it weighs in 1 - |m₁| beside 1/(2K)
-_ALMOST_ALL = 2.0 - 1e-6  # cap of 1 - cos: keeps tangents finite where a band does not bind
+# ---- high concentration: windows around the peaks -------------------------------------------------------------------
 
 
 @inner(forceinline=True, fastmath={"contract"})
 def _step(curvature: float, k: float) -> float:
-    """Largest step, in ψ, that keeps the rule's error below e^-_DIGITS.
+    """Largest step, in ψ, that keeps the rule's error below e^-d, d = 36.
 
     The error of the trapezoid rule is e^{-2πy/h} times the growth of the integrand a distance y off the real axis.
     For the double well that growth is exp(½ c y² + k y⁴), c the curvature at the mode and k = 4κ₂ (maximise over the
-    real part); y is chosen best, where _DIGITS = ½ c y² + 3 k y⁴.
+    real part); y is chosen best, where d = ½ c y² + 3 k y⁴.
     """
-    half = 0.5 * curvature
-    y2 = 2.0 * _DIGITS / (half + math.sqrt(half * half + 12.0 * k * _DIGITS))
-    return 2.0 * math.pi * math.sqrt(y2) / (_DIGITS + half * y2 + k * y2 * y2)
+    digits, half = 36.0, 0.5 * curvature
+    y2 = 2.0 * digits / (half + math.sqrt(half * half + 12.0 * k * digits))
+    return 2.0 * math.pi * math.sqrt(y2) / (digits + half * y2 + k * y2 * y2)
 
 
 @inner(forceinline=True, fastmath={"contract"})
 def _bands(m: float, k: float, t: float, w: float) -> tuple[float, float, float, float]:
-    """Where the drop can be small: inner and outer end of the well's |τ|, lower and upper end of the tilt's τ."""
+    """Where the drop can be small: inner and outer end of the well's |τ|, lower and upper end of the tilt's τ.
+
+    Small is either part of the drop below 34.5: a Gaussian leaves 1e-16 outside.
+    """
+    deepest = 34.5
+    almost_all = 2.0 - 1e-6  # cap of 1 - cos: keeps tangents finite where a band does not bind
     # |cos ψ - cos α| < reach, with 1 - cos α = 2t²w.
-    reach, depth = math.sqrt(2.0 * _DROP / max(k, 1e-300)), 2.0 * t * t * w
-    low, high = max(depth - reach, 0.0), min(depth + reach, _ALMOST_ALL)
+    reach, depth = math.sqrt(2.0 * deepest / max(k, 1e-300)), 2.0 * t * t * w
+    low, high = max(depth - reach, 0.0), min(depth + reach, almost_all)
     inner, outer = math.sqrt(low / (2.0 - low)), math.sqrt(high / (2.0 - high))
-    # sin²((ψ+α)/2) < _DROP/(2m), which binds nobody where m is small
-    share = min(0.5 * _DROP / max(m, 1e-300), 0.5 * _ALMOST_ALL)
+    # sin²((ψ+α)/2) < deepest/(2m), which binds nobody where m is small
+    share = min(0.5 * deepest / max(m, 1e-300), 0.5 * almost_all)
     tangent = math.sqrt(share / (1.0 - share))
     lower = (tangent + t) / min(tangent * t - 1.0, -1e-3)
     upper = (tangent - t) / (1.0 + tangent * t)
-    return inner, outer, lower, upper if m > 0.5 * _DROP else 1e3
+    return inner, outer, lower, upper if m > 0.5 * deepest else 1e3
 
 
 @inner(fastmath={"contract"})
@@ -280,7 +269,8 @@ def find_windows(peaks: np.ndarray, count: int) -> None:
         peaks[7, i] = max(-outer, lower)
         peaks[8, i] = min(outer if merged else -inner, upper)
         peaks[9, i] = inner
-        peaks[10, i] = inner if merged or m * cosine * cosine > _MIRROR else outer
+        # A second peak 54 nats down is left out; so deep, because it weighs in 1 - |m₁| beside 1/(2K).
+        peaks[10, i] = inner if merged or m * cosine * cosine > 27.0 else outer
 
 
 @inner(fastmath={"contract"})
@@ -320,8 +310,8 @@ def window_sums(work: np.ndarray, count: int, lanes: int) -> None:
             work[15, lane] += weight * (2.0 * c2 * s2)
 
 
-_LANES = 128
-_CHUNK = 2048
+# ---- many distributions, class by class -----------------------------------------------------------------------------
+
 _WINDOW = 64  # classes below are trapezoid rules by nodes a quadrant, from here on windows by nodes / 4
 _CLASSES = 256
 
@@ -334,7 +324,10 @@ Output = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 @inner(fastmath={"contract"})
 def _find_frames(eta: np.ndarray, begin: int, count: int, frames: np.ndarray) -> None:
-    """Rows 0..5: the frame of each distribution; row 6: nodes a quadrant of the trapezoid rule, 0 where windows take over."""
+    """Rows 0..5: the frame of each distribution; row 6: nodes a quadrant of the trapezoid rule, or 0.
+
+    Windows take over from a total concentration of 400, where the rule has 42 nodes a quadrant.
+    """
     for i in range(count):  # apart, because the loop below vectorises only on rows
         first, second = eta[begin + i, 0], eta[begin + i, 1]
         frames[0, i], frames[1, i], frames[2, i], frames[3, i] = first.real, first.imag, second.real, second.imag
@@ -343,7 +336,7 @@ def _find_frames(eta: np.ndarray, begin: int, count: int, frames: np.ndarray) ->
         frames[0, i], frames[1, i], frames[2, i] = p, q, kappa2
         frames[3, i], frames[4, i], frames[5, i] = cos, sin, sign
         total = math.sqrt(p * p + q * q) + 4.0 * kappa2
-        frames[6, i] = quadrant_nodes(total) if total <= HIGHEST else 0.0
+        frames[6, i] = quadrant_nodes(total) if total <= 400.0 else 0.0
 
 
 @inner()
@@ -426,11 +419,11 @@ def _run(order: np.ndarray, begin: int, frames: np.ndarray, items: Items, sums: 
     """Sum all items, those of one class together: a trapezoid rule is then done, a window adds to its peak's sums."""
     inputs, kind, owner = items
     count = order.size
-    work = np.empty((16, _LANES))
+    work = np.empty((16, 128))
     done = 0
     while done < count:
         this, lanes = kind[order[done]], 1
-        while lanes < _LANES and done + lanes < count and kind[order[done + lanes]] == this:
+        while lanes < work.shape[1] and done + lanes < count and kind[order[done + lanes]] == this:
             lanes += 1
         for lane in range(lanes):
             item = order[done + lane]
@@ -482,10 +475,10 @@ def order_two_moments(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
     """
     size = eta.shape[0]
     out = (np.empty((size, 4)), np.empty(size, dtype=complex), np.empty((size, 4), dtype=complex))
-    chunk = min(size, _CHUNK)
+    chunk = min(size, 2048)
     items = (np.empty((2 * chunk, 6)), np.empty(2 * chunk, dtype=np.int64), np.empty(2 * chunk, dtype=np.int64))
     frames, peaks = np.empty((7, chunk)), np.empty((12, chunk))
-    for begin in range(0, size, _CHUNK):
+    for begin in range(0, size, max(chunk, 1)):
         order, high = _plan(eta, begin, frames, peaks, items)
         sums = np.zeros((high, 10))
         _run(order, begin, frames, items, sums, out)

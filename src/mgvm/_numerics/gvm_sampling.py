@@ -1,6 +1,11 @@
-"""Exact sampling of a GvM of order 2 with a parameter set for each draw: rejection under wrapped Cauchy hats.
+"""Exact sampling of GvM distributions: by a table for many draws of one, by rejection for one draw of each of many.
 
-Notation of `gvm_windows`: angle ψ, highest mode at ψ = -α, k = 4κ₂, c = sin α, s = cos α. Two hats are built, the one
+**A table**, for any order. The circle is cut into the cells of `gvm_general.refine`, each under a constant hat that
+bounds the density on it. A cell is drawn by the alias method, a point in it uniformly; the lower bound of the cell
+accepts nearly every point without evaluating the density.
+
+**Wrapped Cauchy hats**, for order 2 with a parameter set for each draw. In the notation of the windows of
+`gvm_order_two` the angle is ψ, the highest mode at ψ = -α, k = 4κ₂, c = sin α, s = cos α. Two hats are built, the one
 of smaller area is used.
 
 * Around the mode: with δ = ψ + α and Y = sin²(δ/2) the drop 2Y(m + k sin²(δ/2 - α)) is at least 2mY.
@@ -11,18 +16,12 @@ of smaller area is used.
 
 A hat is M C/(1 + βY): C the largest value of (1 + βY) e^{-aY-bY²}, a concave problem in Y with a closed solution, and M
 the largest value that remains of (1 + r)(1 + βY) e^{-G}/C.
-
-Exact sampling of a GvM of any order by a table: many draws of one distribution, or draws of distributions of order
-three and more.
-
-The circle is cut into the cells of `gvm_cells`, each under a constant hat that bounds the density on it. A cell is
-drawn by the alias method, a point in it uniformly; the lower bound of the cell accepts nearly every point without
-evaluating the density.
 """
 
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 
@@ -30,8 +29,7 @@ from mgvm._numerics.elementary import entry, inner
 from mgvm._numerics.gvm_general import conjugate_row, grid_size, refine, total_concentration, value_and_slope
 from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
 
-_DROP = 30.0  # cells further below the maximum stay coarse
-_ROUNDING = 1e-15  # the bounds are widened by this much of the largest |f|, so that rounding cannot break them
+# ---- tables ---------------------------------------------------------------------------------------------------------
 
 
 @inner()
@@ -39,13 +37,14 @@ def hat(c: np.ndarray, fineness: float) -> np.ndarray:
     """Cells as rows (midpoint, half-width, upper bound of f, squeeze), `fineness` the finest cells' width in units of
     1/√K.
 
-    The squeeze is a lower bound of e^{f - upper}; zero for the coarse cells, where nobody falls.
+    The squeeze is a lower bound of e^{f - upper}; zero for the coarse cells, 30 nats below the maximum, where nobody
+    falls.
     """
     first, levels = grid_size(c.size, 2.0 * math.pi * math.sqrt(total_concentration(c)) / fineness)
-    cells, count, finest = refine(c, first, levels, _DROP)
-    slack = 0.0
+    cells, count, finest = refine(c, first, levels, 30.0)
+    slack = 0.0  # so that rounding, of 1e-15 of the largest |f|, cannot break the bounds
     for t in range(c.size):
-        slack += _ROUNDING * abs(c[t])
+        slack += 1e-15 * abs(c[t])
     out = np.empty((count, 4))
     for i in range(count):
         half, bound = cells[i, 1], cells[i, 3] + slack
@@ -139,12 +138,31 @@ def sample_tables(eta: np.ndarray, fineness: float, rng: np.random.Generator, re
     return out
 
 
-UNIFORM = 1e-16  # total concentration below which e^f is 1 to rounding
+# ---- wrapped Cauchy hats --------------------------------------------------------------------------------------------
 
-Half = tuple[float, float, float, float, float]  # see _half_hat
-Hat = tuple[bool, Half, Half]  # folded or not, left half, right half
-Distribution = tuple[float, float, float, float]  # m, k, c, s
-_PARTS = 4  # of the valley between the modes, in the bound of what the mirror side adds
+UNIFORM = 1e-16  # total concentration below which e^f is 1 to rounding
+_PARTS = 4  # of the valley between the modes, in the bound of what the other side adds
+
+
+class HalfHat(NamedTuple):
+    """Half a hat: β, its height MC, 1/√(1+β), range of the uniform angle, area."""
+
+    beta: float
+    height: float
+    scale: float
+    end: float
+    area: float
+
+
+class Hat(NamedTuple):
+    """A hat, folded or around the mode, by its two halves."""
+
+    folded: bool
+    left: HalfHat
+    right: HalfHat
+
+
+Shape = tuple[float, float, float, float]  # m, k, c, s
 
 
 @inner()
@@ -166,15 +184,15 @@ def _behind(a: float, b: float, beta: float, top: float, where: float, y: float)
 
 
 @inner()
-def _half_hat(beta: float, height: float, tangent: float) -> Half:
-    """Half a hat that ends at tan(δ/2) = tangent, as β, MC, 1/√(1+β), range of the uniform angle, area."""
+def _half_hat(beta: float, height: float, tangent: float) -> HalfHat:
+    """Half a hat that ends at tan(δ/2) = tangent."""
     scale = 1.0 / math.sqrt(1.0 + beta)
     end = math.atan(tangent / scale)
-    return beta, height, scale, end, 2.0 * height * end * scale
+    return HalfHat(beta, height, scale, end, 2.0 * height * end * scale)
 
 
 @inner()
-def _hat_around(m: float) -> Half:
+def _hat_around(m: float) -> HalfHat:
     """Half the hat around the mode."""
     a = 2.0 * m
     top, _ = _top(a, 0.0, 2.0 * a, 1.0)
@@ -182,7 +200,7 @@ def _hat_around(m: float) -> Half:
 
 
 @inner()
-def _hat_right(m: float, k: float, c: float, s: float) -> Half:
+def _hat_right(m: float, k: float, c: float, s: float) -> HalfHat:
     """The folded hat for x > α: Y up to cos²(α/2)."""
     c2 = c * c
     a = 2.0 * (m + k * min(c2, 0.5 * (1.0 + s)))
@@ -203,7 +221,7 @@ def _hat_right(m: float, k: float, c: float, s: float) -> Half:
 
 
 @inner()
-def _hat_left(m: float, k: float, c: float, s: float) -> Half:
+def _hat_left(m: float, k: float, c: float, s: float) -> HalfHat:
     """The folded hat for x < α: Y up to S, in the valley between the modes."""
     t = c / (1.0 + s)
     valley = 0.5 * c * t  # S = sin²(α/2) = (1 - s)/2
@@ -227,27 +245,27 @@ def envelope(m: float, k: float, c: float, s: float) -> Hat:
     around = _hat_around(m)
     if k * c * c > 1.4 * m or k > 7.0 * m:  # else the hat around the mode is tight enough, and cheap to find
         left, right = _hat_left(m, k, c, s), _hat_right(m, k, c, s)
-        if left[4] + right[4] < 2.0 * around[4]:
-            return True, left, right
-    return False, around, around
+        if left.area + right.area < 2.0 * around.area:
+            return Hat(True, left, right)
+    return Hat(False, around, around)
 
 
 @inner()
-def _propose(rng: np.random.Generator, left: Half, right: Half) -> tuple[float, float, float]:
-    """tan(δ/2) under the hat, with β and MC of the side it fell on."""
-    place = rng.random() * (left[4] + right[4])
-    if place < left[4]:
-        return -math.tan(place / left[4] * left[3]) * left[2], left[0], left[1]
-    return math.tan((place - left[4]) / right[4] * right[3]) * right[2], right[0], right[1]
+def _propose(rng: np.random.Generator, left: HalfHat, right: HalfHat) -> tuple[float, float, float]:
+    """tan(δ/2) under the hat, with β and MC of the half it fell on."""
+    place = rng.random() * (left.area + right.area)
+    if place < left.area:
+        return -math.tan(place / left.area * left.end) * left.scale, left.beta, left.height
+    return math.tan((place - left.area) / right.area * right.end) * right.scale, right.beta, right.height
 
 
 @inner()
-def draw(rng: np.random.Generator, dist: Distribution, hat: Hat) -> tuple[float, float]:
-    """cos ψ and sin ψ of an exact draw; distribution = (m, k, c, s), hat its `envelope`."""
-    m, k, c, s = dist
-    folded = hat[0]
+def draw(rng: np.random.Generator, shape: Shape, hat: Hat) -> tuple[float, float]:
+    """cos ψ and sin ψ of an exact draw; hat is the `envelope` of the shape."""
+    m, k, c, s = shape
+    folded = hat.folded
     while True:
-        w, beta, height = _propose(rng, hat[1], hat[2])
+        w, beta, height = _propose(rng, hat.left, hat.right)
         v = 1.0 / (1.0 + w * w)
         y = w * w * v
         cosine, sine = 1.0 - 2.0 * y, 2.0 * w * v
@@ -269,13 +287,10 @@ def draw(rng: np.random.Generator, dist: Distribution, hat: Hat) -> tuple[float,
             return cos_x, sin_x if u <= mirror else -sin_x
 
 
-_CHUNK = 1024
-
-
 @entry()
 def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: np.ndarray, out: np.ndarray) -> None:
     """Draws for one chunk of distributions: first all their modes, then each distribution's hat and draws."""
-    count = min(_CHUNK, eta.shape[0] - begin)
+    count = min(work.shape[1], eta.shape[0] - begin)
     for i in range(count):
         first, second = eta[begin + i, 0], eta[begin + i, 1]
         p, q, kappa2, cos, sin, sign = quadrant_frame(first.real, first.imag, second.real, second.imag)
@@ -284,13 +299,13 @@ def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: n
     highest_modes(work, count)
     for i in range(count):
         uniform = work[0, i] + work[1, i] + work[2, i] <= UNIFORM
-        dist = (work[3, i], work[2, i], work[4, i], work[5, i])
-        hat = envelope(1.0, 0.0, 0.0, 1.0) if uniform else envelope(dist[0], dist[1], dist[2], dist[3])
+        shape = (work[3, i], work[2, i], work[4, i], work[5, i])
+        hat = envelope(1.0, 0.0, 0.0, 1.0) if uniform else envelope(shape[0], shape[1], shape[2], shape[3])
         for j in range(out.shape[0]):
             if uniform:
                 out[j, begin + i] = 2.0 * math.pi * rng.random() - math.pi
                 continue
-            cos_psi, sin_psi = draw(rng, dist, hat)
+            cos_psi, sin_psi = draw(rng, shape, hat)
             # φ = π/2 + ψ in the frame, then reflect and turn back.
             x, y = -sin_psi, work[9, i] * cos_psi
             angle = math.atan2(work[8, i] * x + work[7, i] * y, work[7, i] * x - work[8, i] * y)
@@ -298,10 +313,11 @@ def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: n
 
 
 def sample_each(eta: np.ndarray, repeats: int, rng: np.random.Generator) -> np.ndarray:
-    """`repeats` draws of each distribution with natural parameters eta (n, 2); shape (repeats, n), angles in [-π, π)."""
+    """`repeats` draws in [-π, π) of each distribution with natural parameters eta (n, 2), shape (repeats, n)."""
     size = eta.shape[0]
     out = np.empty((repeats, size))
-    work = np.empty((10, min(size, _CHUNK)))
-    for begin in range(0, size, _CHUNK):
+    chunk = max(min(size, 1024), 1)
+    work = np.empty((10, chunk))
+    for begin in range(0, size, chunk):
         _sample_chunk(eta, begin, rng, work, out)
     return out

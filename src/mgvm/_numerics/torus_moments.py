@@ -1,4 +1,4 @@
-"""Statistics of an mGvM of up to three angles around an anchor, and the exact moments of distributions written in them.
+"""Exact moments of mGvM distributions of up to three angles, in statistics around an anchor.
 
 With ψ = φ - anchor, s = sin ψ and c = 1 - cos ψ the local statistics are, in place of Re and Im of the usual ones,
 
@@ -8,13 +8,10 @@ Both span the same functions with the constant: T = R (T₁ + L T'), T₁ the va
 R the turn of each complex slot by its anchors. At concentration κ the local ones have the sizes κ^-½, κ^-1, κ^-3/2 and
 κ^-2, each of them known to its own digits; of cos ψ, cos 2ψ the digits that differ from 1 would be lost.
 
-Exact log Z, means and covariances of the statistics of many mGvM distributions of up to three angles.
-
-The statistics are those of `torus_frame`: products of powers of s = sin ψ and c = 1 - cos ψ, small near the origin of
-the frame, so that sums of positive terms keep their digits at any concentration. Every statistic is a product of
-functions of single angles, and so is a product of two: all that means and Fisher matrix need are the sums of products
-of powers c^r and s c^r of the three angles, one table a distribution. The angle that needs the finest rule is summed
-for each node of the others that matters.
+log Z, means and covariances are trapezoid sums. Every statistic is a product of functions of single angles, and so is a
+product of two: all that means and Fisher matrix need are the sums of products of powers c^r and s c^r of the three
+angles, one table a distribution. The angle that needs the finest rule, the last one, is summed for each node of the
+other two that matters. Terms are positive, so the sums keep their digits at any concentration.
 """
 
 from __future__ import annotations
@@ -30,12 +27,15 @@ from numpy.polynomial import chebyshev, polynomial
 from mgvm._numerics.elementary import bounded_exp, entry, inner, sin_cos
 from mgvm._validation import ComplexArray, FloatArray
 
-# Of one distribution: functions of the two outer angles, powers of the inner one, its harmonics from the second on, and
+MOST_ANGLES = 3
+
+
+# ---- compiled sums ---------------------------------------------------------------------------------------------------
+
+
+# Of one distribution: functions of the first two angles, powers of the last one, its harmonics from the second on, and
 # scratch.
 Tables = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-_LOWEST = -700.0  # what bounded_exp takes
-_JUMP = 300.0  # rise of the highest value seen at which sums are scaled anew
 
 
 @inner(fastmath={"contract"})
@@ -72,7 +72,7 @@ def _power_table(count: int, order: int) -> np.ndarray:
 
 @inner()
 def _slice(theta: np.ndarray, code: np.ndarray, first: np.ndarray, i: int, out: np.ndarray) -> None:
-    """Coefficients (functions of the second angle, of the inner one) at node i of the first angle."""
+    """Coefficients (functions of the second angle, of the last one) at node i of the first angle."""
     out[:] = 0.0
     for a in range(theta.size):
         out[code[a, 1], code[a, 2]] += theta[a] * first[code[a, 0], i]
@@ -80,9 +80,9 @@ def _slice(theta: np.ndarray, code: np.ndarray, first: np.ndarray, i: int, out: 
 
 @inner(fastmath={"contract"})
 def _rows(weights: np.ndarray, second: np.ndarray, extra: float, out: np.ndarray) -> None:
-    """At each node of the second angle: the terms without the inner angle, the inner one's s and c, and an upper bound.
+    """At each node of the second angle: the terms without the last angle, the last one's s and c, and an upper bound.
 
-    α s + β c is at most β + √(α² + β²); `extra` is the most that the inner angle's own harmonics add.
+    α s + β c is at most β + √(α² + β²); `extra` is the most that the last angle's own harmonics add.
     """
     for j in range(second.shape[1]):
         own = 0.0
@@ -97,7 +97,7 @@ def _rows(weights: np.ndarray, second: np.ndarray, extra: float, out: np.ndarray
 
 @inner(fastmath={"contract", "nnan", "nsz"})
 def _exponents(alpha: float, beta: float, powers: np.ndarray, sines: int, own: np.ndarray, out: np.ndarray) -> float:
-    """α s + β c + own harmonics at all nodes of the inner angle; returns the highest."""
+    """α s + β c + own harmonics at all nodes of the last angle; returns the highest."""
     for k in range(own.size):
         out[k] = own[k] + (alpha * powers[sines, k] + beta * powers[1, k])
     top = out[0]
@@ -108,13 +108,15 @@ def _exponents(alpha: float, beta: float, powers: np.ndarray, sines: int, own: n
 
 @inner(fastmath={"contract"})
 def _exponentials(exponent: np.ndarray, shift: float) -> None:
+    """exp(exponent - shift) in place."""
     for k in range(exponent.size):
         value = exponent[k] - shift
-        exponent[k] = bounded_exp(value if value > _LOWEST else _LOWEST)
+        exponent[k] = bounded_exp(value if value > -700.0 else -700.0)
 
 
 @inner(fastmath={"contract", "reassoc"})
 def _dot(weight: np.ndarray, row: np.ndarray) -> float:
+    """Σ_k weight_k row_k."""
     total = 0.0
     for k in range(weight.size):
         total += weight[k] * row[k]
@@ -139,7 +141,7 @@ def _node_moments(exponent: np.ndarray, shift: float, reach: float, powers: np.n
 
 @inner(fastmath={"contract"})
 def _add_node(powers: np.ndarray, j: int, moments: np.ndarray, out: np.ndarray) -> None:
-    """Add the products of the second angle's powers at node j and the inner one's sums."""
+    """Add the products of the second angle's powers at node j and the last one's sums."""
     for m in range(moments.size):
         factor = powers[m, j]
         for n in range(moments.size):
@@ -189,7 +191,7 @@ def _expectation(sums: np.ndarray, left: np.ndarray, right: np.ndarray, order: i
 
 @inner()
 def _own_harmonics(weights: np.ndarray, powers: np.ndarray, order: int, out: np.ndarray) -> float:
-    """The inner angle's harmonics from the second on at all nodes; returns the highest, at least 0."""
+    """The last angle's harmonics from the second on at all nodes; returns the highest, at least 0."""
     top = 0.0
     for k in range(out.size):
         out[k] = 0.0
@@ -216,6 +218,7 @@ def _highest(theta: np.ndarray, code: np.ndarray, tables: Tables, weights: np.nd
 
 @inner()
 def _scale(sums: np.ndarray, table: np.ndarray, factor: float) -> None:
+    """Both tables times a factor, in place."""
     for m in range(table.shape[0]):
         for n in range(table.shape[0]):
             table[m, n] *= factor
@@ -228,7 +231,7 @@ def _one_distribution(theta: np.ndarray, code: np.ndarray, sizes: np.ndarray, re
     """Write the sums of products of powers times exp(θ·T - shift); returns the shift."""
     order = (sums.shape[0] - 1) // 4
     first, middle, powers = _angle_table(sizes[0], order), _angle_table(sizes[1], order), _power_table(sizes[2], order)
-    outer, second = _power_table(sizes[0], order), _power_table(sizes[1], order)
+    first_powers, second_powers = _power_table(sizes[0], order), _power_table(sizes[1], order)
     weights, rows = np.empty((2 * order + 1, 2 * order + 1)), np.empty((4, sizes[1]))
     own, exponent = np.empty(sizes[2]), np.empty(sizes[2])
     _slice(theta, code, first, 0 * sizes[0], weights)
@@ -249,13 +252,13 @@ def _one_distribution(theta: np.ndarray, code: np.ndarray, sizes: np.ndarray, re
             if top < level - reach:
                 continue
             level, seen = max(level, top), True
-            if level > shift + _JUMP:
+            if level > shift + 300.0:  # sums are scaled anew before they overflow
                 _scale(sums, table, math.exp(shift - level))
                 shift = level
             _node_moments(exponent, shift - rows[0, j], reach, powers, moments)
-            _add_node(second, j, moments, table)
+            _add_node(second_powers, j, moments, table)
         if seen:
-            _add_row(outer, i, table, sums)
+            _add_row(first_powers, i, table, sums)
     return shift
 
 
@@ -289,12 +292,7 @@ def sum_distributions(
     return log_sum, mean, covariance
 
 
-MOST_ANGLES = 3
-MOST_NODES = 4_000_000  # of the outer angles' grid, each of which is looked at
-MOST_OF_ONE = 30_000  # nodes of one angle: concentrations up to some 1e7
-# Logarithms of what is left out, and of a trapezoid rule's relative error: to rounding, and to some 1e-11.
-_PRECISE, _QUICK = (40.0, 44.0), (25.0, 28.0)
-_SHIFTS = np.geomspace(1e-5, 20.0, 240)
+# ---- local statistics and exact moments ------------------------------------------------------------------------------
 
 
 class TooConcentratedError(ValueError):
@@ -371,35 +369,36 @@ def phases(anchor: FloatArray, order: int) -> ComplexArray:
     return np.exp(1j * np.concatenate(parts, axis=1))
 
 
-def _turned(values: FloatArray, turn: ComplexArray) -> FloatArray:
+def _turn(values: FloatArray, turn: ComplexArray) -> FloatArray:
+    """Every complex slot, a pair of real numbers, times a turn."""
     return (np.ascontiguousarray(values).view(complex) * turn).view(np.float64)
 
 
 def to_local(theta: FloatArray, anchor: FloatArray, order: int) -> FloatArray:
     """θ' (K, p) of natural vectors θ (K, p): θ'·T' = θ·T but for a constant."""
-    return _turned(theta, phases(anchor, order).conj()) @ _mixing(anchor.shape[1], order)[0]
+    return _turn(theta, phases(anchor, order).conj()) @ _mixing(anchor.shape[1], order)[0]
 
 
 def from_local(local: FloatArray, anchor: FloatArray, order: int) -> FloatArray:
     """θ of θ'."""
-    return _turned(local @ _mixing(anchor.shape[1], order)[1], phases(anchor, order))
+    return _turn(local @ _mixing(anchor.shape[1], order)[1], phases(anchor, order))
 
 
 def base(theta: FloatArray, anchor: FloatArray, order: int) -> FloatArray:
     """θ·T at the anchors, (K,): log Z less the log integral of the local distribution."""
-    return _turned(theta, phases(anchor, order).conj())[:, 0::2].sum(axis=1)
+    return _turn(theta, phases(anchor, order).conj())[:, 0::2].sum(axis=1)
 
 
 def local_means(mean: FloatArray, anchor: FloatArray, order: int) -> FloatArray:
     """E[T'] of E[T], (K, p)."""
     _, inverse, constant = _mixing(anchor.shape[1], order)
-    return (_turned(mean, phases(anchor, order).conj()) - constant) @ inverse.T
+    return (_turn(mean, phases(anchor, order).conj()) - constant) @ inverse.T
 
 
 def means(local: FloatArray, anchor: FloatArray, order: int) -> FloatArray:
     """E[T] of E[T'], (K, p)."""
     matrix, _, constant = _mixing(anchor.shape[1], order)
-    return _turned(local @ matrix.T + constant, phases(anchor, order))
+    return _turn(local @ matrix.T + constant, phases(anchor, order))
 
 
 def outward(anchor: FloatArray, order: int) -> FloatArray:
@@ -443,8 +442,13 @@ def _strengths(frame: FloatArray, dimension: int, order: int) -> FloatArray:
 
 
 @cache
-def _growth(order: int) -> FloatArray:
-    return np.cosh(np.minimum(np.multiply.outer(np.arange(1, order + 1), _SHIFTS), 700.0)) - 1.0
+def _contours(order: int) -> tuple[FloatArray, FloatArray]:
+    """Shifts y of the path of integration into the complex plane, and by how much cos tφ may grow there, (T, n).
+
+    A trapezoid rule of n nodes errs by e^{-ny} times the largest integrand at Im φ = y; any y gives a bound.
+    """
+    shifts = np.geomspace(1e-5, 20.0, 240)
+    return shifts, np.cosh(np.minimum(np.arange(1, order + 1)[:, None] * shifts, 700.0)) - 1.0
 
 
 @cache
@@ -467,7 +471,8 @@ def _orders(dimension: int, order: int) -> tuple[np.ndarray, np.ndarray]:
 def rule_sizes(local: FloatArray, dimension: int, order: int, error: float) -> tuple[np.ndarray, FloatArray]:
     """Nodes (K, D) that make the trapezoid rule exact to exp(-error), and concentrations (K, D)."""
     strengths = _strengths(local @ _mixing(dimension, order)[1], dimension, order)
-    needed = ((error + strengths @ _growth(order)) / _SHIFTS).min(axis=2)
+    shifts, growth = _contours(order)
+    needed = ((error + strengths @ growth) / shifts).min(axis=2)
     count = np.ceil(np.minimum(needed, 1e9)).astype(np.int64) + 4 * order
     return count + count % 2, strengths @ np.arange(1.0, order + 1.0) ** 2
 
@@ -478,24 +483,26 @@ def local_moments(
     """Exact moments of distributions exp(θ'·T'(ψ)), θ' of shape (K, p), of one to three angles and any order.
 
     Best around anchors near the distributions' peaks: a distribution that stands k standard deviations off loses 2
-    log10 k digits. `quick` settles for some 1e-11 in log Z and 1e-9 in the rest, for a third of the time.
+    log10 k digits. `quick` is exact to some 1e-11 in log Z and 1e-9 in the rest, for a third of the time.
     """
-    negligible, error = _QUICK if quick else _PRECISE
+    # Logarithms of what is left out, and of a trapezoid rule's relative error.
+    negligible, error = (25.0, 28.0) if quick else (40.0, 44.0)
     sizes, strength = rule_sizes(local, dimension, order, error)
-    inner = np.argmax(sizes, axis=1)
+    last = np.argmax(sizes, axis=1)
     rows = np.arange(local.shape[0])
     grid = np.ones((local.shape[0], MOST_ANGLES), dtype=np.int64)
-    others = np.array([[k for k in range(dimension) if k != d] + [d] for d in range(dimension)])[inner]
+    others = np.array([[k for k in range(dimension) if k != d] + [d] for d in range(dimension)])[last]
     grid[:, MOST_ANGLES - dimension :] = np.take_along_axis(sizes, others, axis=1)
-    outer = grid[:, 0].astype(float) * grid[:, 1]
-    worst = int(np.argmax(outer * grid[:, 2]))
-    if outer.max() > MOST_NODES or grid.max() > MOST_OF_ONE:
+    lines = grid[:, 0].astype(float) * grid[:, 1]
+    worst = int(np.argmax(lines * grid[:, 2]))
+    # Each line is looked at, 4 million in a tenth of a second; 30,000 nodes do for concentrations up to some 1e7.
+    if lines.max() > 4_000_000 or grid.max() > 30_000:
         raise TooConcentratedError(
             f"a distribution of concentration {strength[worst].max():.3g} needs a grid of {grid[worst, 0]:,} x "
             f"{grid[worst, 1]:,} nodes"
         )
     table, code = _orders(dimension, order)
-    take = table[inner]
+    take = table[last]
     moved = np.take_along_axis(local, take, axis=1)
     reach = negligible + 0.5 * np.log1p(strength).sum(axis=1)
     log_sum, mean, covariance = sum_distributions(np.ascontiguousarray(moved), code, grid, reach, fisher)

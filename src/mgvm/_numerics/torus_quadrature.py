@@ -5,17 +5,17 @@ stand at φ = mode + Lz with log weight f(φ) + ½|z|² + log w. Pivots of N are
 angle are spread evenly over its turn: a distribution that says nothing of an angle is integrated by the trapezoid rule
 of the circle, all but.
 
-Modes of exp(hᵀv - ½vᵀGv), v = (cos φ, sin φ), on a torus of few angles, by Newton's steps.
+Modes are found by Newton's steps, damped where the Hessian calls for it. The first start is the better of given angles
+and of the directions of Rh, R a ridge inverse of G. At a mode (G + Λ)v = h with multipliers λ_d of c_d² + s_d² = 1, and
+at any other angles
 
-The steps are damped where the Hessian calls for it. The first start is the better of given angles and of the directions
-of Rh, R a ridge inverse of G. At a mode (G + Λ)v = h with multipliers λ_d of c_d² + s_d² = 1, and at any other angles
+    f(v') = f(v) - ½(v' - v)ᵀ(G + Λ)(v' - v):
 
-f(v') = f(v) - ½(v' - v)ᵀ(G + Λ)(v' - v):
-
-where all eigenvalues of G + Λ are above μ, the mode is the highest, and what is far from it is ½μ|v' - v|² lower at
+where all eigenvalues of G + Λ are above μ = 1, the mode is the highest, and what is far from it is ½μ|v' - v|² lower at
 least. Only without that certificate other modes are looked for, at offsets from the first.
 
-Means and second moments of mixtures of normal distributions whose means are linear in what the rows say.
+`mixture_moments` has means and second moments of mixtures of normal distributions whose means are linear in what the
+rows say.
 """
 
 from __future__ import annotations
@@ -27,14 +27,9 @@ from numpy.typing import NDArray
 
 from mgvm._numerics.elementary import bounded_exp, entry, inner, sin_cos
 
-TURN = 2.0 * math.pi
-_STEPS = 60
-_SETTLED = 1e-13  # Newton's decrement, nats
-_STIFFEST = 1e12
-_BEHIND = 30.0  # nats that a mode may be below the highest and count
-_TURNED = 1e-4
-_CERTAIN = 1.0  # μ
-_APART = 4.0  # standard deviations between two modes that both count
+FloatArray = NDArray[np.float64]
+TURN = math.tau
+_SUMS = {"contract", "reassoc", "nsz"}  # what a compiler may do to sums: vectorise them
 
 
 @inner(fastmath={"contract"})
@@ -43,9 +38,6 @@ def set_waves(phi: FloatArray, v: FloatArray) -> None:
     size = phi.size
     for d in range(size):
         v[size + d], v[d] = sin_cos(phi[d])
-
-
-_SUMS = {"contract", "reassoc", "nsz"}
 
 
 @inner(fastmath=_SUMS)
@@ -127,10 +119,10 @@ def _ascend(
     largest = 1e-3
     for d in range(size):
         largest = max(largest, abs(square[0][d, d]))
-    while lift <= _STIFFEST * largest:
+    while lift <= 1e12 * largest:
         if factor(square[0], lift, 1e-9 * largest, square[1]):
             decrement = _solve(square[1], slope, step)
-            if decrement <= _SETTLED * (1.0 + abs(value)):
+            if decrement <= 1e-13 * (1.0 + abs(value)):
                 break
             longest = 1.0
             for d in range(size):
@@ -154,7 +146,7 @@ def _climb(h: FloatArray, G: FloatArray, phi: FloatArray, work: FloatArray, squa
     set_waves(phi, v)
     value = log_density(h, G, v, rest)
     lift = 0.0
-    for _ in range(_STEPS):
+    for _ in range(60):
         curvature(G, v, rest, slope, square[0])
         found, lift = _ascend(h, G, phi, value, lift, work, square)
         if not found > value:
@@ -165,14 +157,14 @@ def _climb(h: FloatArray, G: FloatArray, phi: FloatArray, work: FloatArray, squa
 
 @inner(fastmath={"contract"})
 def _cold(R: FloatArray, h: FloatArray, phi: FloatArray) -> None:
-    """The directions of Rh, turned a little: exact symmetry would leave a climb on a pass."""
+    """The directions of Rh, turned by 1e-4 radians a column: exact symmetry would leave a climb on a pass."""
     size = phi.size
     for d in range(size):
         x = y = 0.0
         for j in range(h.size):
             x += R[d, j] * h[j]
             y += R[size + d, j] * h[j]
-        phi[d] = math.atan2(y, x) + _TURNED * (d + 1)
+        phi[d] = math.atan2(y, x) + 1e-4 * (d + 1)
 
 
 @inner()
@@ -191,7 +183,7 @@ def first_start(
 
 @inner()
 def _apart(one: FloatArray, two: FloatArray, N: FloatArray) -> bool:
-    """Whether two modes are so many standard deviations apart that their nodes do not count the same mass twice."""
+    """Whether two modes are four standard deviations apart, so that their nodes do not count the same mass twice."""
     total = 0.0
     for i in range(one.size):
         away = one[i] - two[i]
@@ -199,7 +191,7 @@ def _apart(one: FloatArray, two: FloatArray, N: FloatArray) -> bool:
         for j in range(one.size):
             other = one[j] - two[j]
             total += N[i, j] * away * (other - TURN * math.floor(other / TURN + 0.5))
-    return total > _APART * _APART
+    return total > 16.0
 
 
 @inner(fastmath={"contract"})
@@ -213,7 +205,7 @@ def _alone(h: FloatArray, G: FloatArray, mode: FloatArray, work: FloatArray, L: 
             rest = G[i, j]
             if i == j:
                 d = i % size
-                rest += work[0][d] * work[1][d] + work[0][size + d] * work[1][size + d] - _CERTAIN
+                rest += work[0][d] * work[1][d] + work[0][size + d] * work[1][size + d] - 1.0
             for k in range(j):
                 rest -= L[i, k] * L[j, k]
             if i == j:
@@ -247,7 +239,7 @@ def modes(
         for d in range(size):
             found[count, d] = found[0, d] + offsets[k, d]
         values[count] = _climb(h, G, found[count], work, square)
-        new = values[count] > values[0] - _BEHIND
+        new = values[count] > values[0] - 30.0  # nats: lower ones do not count
         if new:
             set_waves(found[count], work[0])
             log_density(h, G, work[0], work[1])
@@ -261,9 +253,6 @@ def modes(
                 values[0], values[count] = values[count], values[0]
             count += 1
     return count
-
-
-_SMALLEST = 1e-9  # share of a component in a row that counts
 
 
 @entry(fastmath={"contract", "reassoc", "nsz"})
@@ -280,7 +269,7 @@ def mixture_moments(
     for n in range(rows):
         for k in range(parts):
             share = shares[n, k]
-            if share < _SMALLEST:
+            if share < 1e-9:  # does not count
                 continue
             for i in range(size):
                 total = offset[k, i]
@@ -293,9 +282,6 @@ def mixture_moments(
                 for j in range(i + 1):
                     second[n, at] += share * (gain[k, i, j] + centre[i] * centre[j])
                     at += 1
-
-
-FloatArray = NDArray[np.float64]
 
 
 @inner(fastmath={"contract"})

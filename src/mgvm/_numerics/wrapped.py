@@ -1,17 +1,15 @@
-"""Wrapped normal distributions by their images: Σ_k N(d + 2πk | 0, C) of many rows under many distributions, and
-moments of the images.
+"""Images of wrapped normal distributions: sums of e^{-|y + Rm|²/2} over the integer vectors m, R upper triangular.
 
-With C⁻¹ = AᵀA, A upper triangular, an image has the distance |A(d + 2πm)|². A depth-first walk over m_D, ..., m_1,
-nearest first in each coordinate, leaves out whole branches as soon as their distance exceeds that of the nearest image
-found by more than the budget. Most rows of a narrow distribution have one image that matters, which a bound on all
-others tells at once.
+A depth-first walk over m_D, ..., m_1, nearest first in each coordinate, leaves out whole branches as soon as their
+distance exceeds that of the nearest point found by more than a budget.
 
-Sums of e^{-|y + Rm|²/2} over the integer vectors m, for R upper triangular.
+`lattice_log_sums` sums one distribution to rounding. What its walk reaches are rows, the points that differ in the
+first coordinate alone; a row is a theta function, three images or five harmonics (see `mgvm.circle.wrapped_normal` for
+the two series and their crossover).
 
-A depth-first walk over m_D, ..., m_2, nearest first in each coordinate, leaves out whole branches as soon as their
-distance exceeds that of the nearest point found by more than the budget. What it reaches are rows, the points that
-differ in the first coordinate alone; a row is a theta function, three images or five harmonics (see
-`mgvm.circle.wrapped_normal` for the two series and their crossover).
+`image_log_densities` and `image_moments` take many rows under many distributions, as the components of a mixture. With
+C⁻¹ = AᵀA, A upper triangular, an image has the distance |A(d + 2πm)|². Most rows of a narrow distribution have one
+image that matters, which a bound on all others tells at once.
 """
 
 from __future__ import annotations
@@ -25,16 +23,15 @@ from mgvm._validation import FloatArray
 
 # Spacing 2π/σ at σ = 1.5, where three images and five harmonics are both exact to rounding.
 ROW_CROSSOVER = 2.0 * math.pi / 1.5
-_HARMONICS = 5
-_NOTHING = -40.0  # exponent of an image that adds nothing to 1; those further have less
-_ROOT_TURN = math.sqrt(2.0 * math.pi)
+HARMONICS = 5  # of a row of smaller spacing
+TURN = math.tau
 
 
 @inner()
 def _image_row(offset: float, spacing: float, square: float) -> float:
     """Σ_k e^{-((|t| - kr)² - t²)/2}: the images 0, 1, -1, 2 of an offset |t| <= r/2, relative to the nearest."""
     exponent = -0.5 * spacing * (spacing - 2.0 * abs(offset))
-    if exponent < _NOTHING:
+    if exponent < -40.0:  # adds nothing to 1, and those further less
         return 1.0
     # The images -1 and 2 weigh e^{-r²} over and times the first, and the first: one exponential serves all.
     first = math.exp(exponent)
@@ -47,9 +44,9 @@ def _harmonic_row(offset: float, spacing: float, weights: FloatArray) -> float:
     cos = math.cos(2.0 * math.pi * offset / spacing)
     last = 0.0
     before = 0.0
-    for back in range(_HARMONICS):
-        last, before = weights[_HARMONICS - 1 - back] + 2.0 * cos * last - before, last
-    return _ROOT_TURN / spacing * (1.0 + cos * last - before)
+    for back in range(HARMONICS):
+        last, before = weights[HARMONICS - 1 - back] + 2.0 * cos * last - before, last
+    return math.sqrt(TURN) / spacing * (1.0 + cos * last - before)
 
 
 @inner()
@@ -65,7 +62,7 @@ def _shift(y: FloatArray, basis: FloatArray, turns: FloatArray, level: int) -> f
 def _row(offset: float, spacing: float, weights: FloatArray) -> float:
     """The sum of the terms of a row: relative to the nearest where it sums images, as it is where it sums harmonics."""
     if spacing >= ROW_CROSSOVER:
-        return _image_row(offset, spacing, weights[_HARMONICS])
+        return _image_row(offset, spacing, weights[HARMONICS])
     return _harmonic_row(offset, spacing, weights)
 
 
@@ -131,23 +128,18 @@ def lattice_log_sums(
     rows = np.empty(count, np.int64)
     work = np.zeros((4, size + 1))
     # What rows share: the weights of the harmonics, then e^{-r²} for the images.
-    weights = np.empty(_HARMONICS + 1)
-    weights[_HARMONICS] = math.exp(-(basis[flat, flat] ** 2))
-    for order in range(_HARMONICS):
+    weights = np.empty(HARMONICS + 1)
+    weights[HARMONICS] = math.exp(-(basis[flat, flat] ** 2))
+    for order in range(HARMONICS):
         weights[order] = 2.0 * math.exp(-0.5 * (2.0 * math.pi * (order + 1) / basis[flat, flat]) ** 2)
     for point in range(count):
         out[point], rows[point] = _walk(points[point], basis, weights, work, (flat, budget, limit))
     return out, rows
 
 
-# An image this much further (squared) than the nearest weighs 1e-10 of it.
-BUDGET = -2.0 * math.log(1e-10)
-# Weights below this, of an image times the row's share, change no moment.
-_LEAST_WEIGHT = math.log(1e-9)
-_TURN = 2.0 * math.pi
-# Rows of the workspace: offset, whitened offset, turns, step, start, distance, image.
+BUDGET = -2.0 * math.log(1e-10)  # an image this much further (squared) than the nearest weighs 1e-10 of it
+# Rows of the workspace.
 _OFFSET, _WHITE, _TURNS, _STEP, _START, _DISTANCE, _IMAGE = range(7)
-WORK_ROWS = 7
 _Distributions = tuple[FloatArray, FloatArray, FloatArray, FloatArray, float]
 
 
@@ -158,10 +150,10 @@ def _alone(row: FloatArray, mean: FloatArray, factor: FloatArray, inverse_spread
     nearest_other, nearest = np.inf, 0.0
     for i in range(size):
         offset = row[i] - mean[i]
-        offset -= _TURN * np.rint(offset * (1.0 / _TURN))
+        offset -= TURN * np.rint(offset * (1.0 / TURN))
         work[_OFFSET, i] = offset
         # An image with m_i ≠ 0 is at least this far, as |A e|² >= e_i² / C_ii.
-        other = (_TURN - abs(offset)) * inverse_spread[i]
+        other = (TURN - abs(offset)) * inverse_spread[i]
         nearest_other = min(nearest_other, other)
         nearest = max(nearest, abs(offset) * inverse_spread[i])
     square = 0.0
@@ -182,9 +174,9 @@ def _begin(work: FloatArray, factor: FloatArray, level: int) -> None:
     size = factor.shape[0]
     total = work[_WHITE, level]
     for later in range(level + 1, size):
-        total += _TURN * factor[level, later] * work[_TURNS, later]
+        total += TURN * factor[level, later] * work[_TURNS, later]
     work[_START, level] = total
-    spacing = _TURN * factor[level, level]
+    spacing = TURN * factor[level, level]
     turns = -np.rint(total / spacing)
     work[_TURNS, level] = turns
     work[_STEP, level] = -1.0 if total + spacing * turns > 0.0 else 1.0
@@ -199,7 +191,7 @@ def _next(work: FloatArray, factor: FloatArray, level: int, descend: bool) -> No
         step = work[_STEP, level]
         work[_TURNS, level] += step
         work[_STEP, level] = -step - (1.0 if step > 0.0 else -1.0)
-    value = work[_START, level] + _TURN * factor[level, level] * work[_TURNS, level]
+    value = work[_START, level] + TURN * factor[level, level] * work[_TURNS, level]
     work[_IMAGE, level] = value
     work[_DISTANCE, level] = work[_DISTANCE, level + 1] + value * value
 
@@ -261,7 +253,7 @@ def image_log_densities(x: FloatArray, dists: _Distributions, out: FloatArray) -
     `dists` are means (K, D), upper triangular factors A (K, D, D) of the precisions, 1/√C_dd (K, D), logs s (K,) of the
     scales, and the reach: how far below the row's largest log density others are still computed.
     """
-    work = np.zeros((WORK_ROWS, x.shape[1] + 1))
+    work = np.zeros((7, x.shape[1] + 1))
     bounds = np.empty(out.shape[1])
     for n in range(x.shape[0]):
         _row_log_densities(x[n], dists, work, bounds, out[n])
@@ -279,9 +271,9 @@ def _add(work: FloatArray, source: int, weight: float, first: FloatArray, second
 
 @inner()
 def _add_images(factor: FloatArray, work: FloatArray, scale: float, first: FloatArray, second: FloatArray) -> None:
-    """All images of a row, each with the weight e^{scale - |A(d + 2πm)|²/2}, but for those of hardly any."""
+    """All images of a row, each with the weight e^{scale - |A(d + 2πm)|²/2}; those below 1e-9 change no moment."""
     size = factor.shape[0]
-    furthest = 2.0 * (scale - _LEAST_WEIGHT)
+    furthest = 2.0 * (scale - math.log(1e-9))
     work[_DISTANCE, size] = 0.0
     level, descend = size - 1, True
     while level < size:
@@ -310,7 +302,7 @@ def image_moments(
     dists = means.shape[0]
     first = np.zeros((dists, size))
     second = np.zeros((dists, size, size))
-    work = np.zeros((WORK_ROWS, size + 1))
+    work = np.zeros((7, size + 1))
     for n in range(count):
         for k in range(dists):
             share = shares[n, k]

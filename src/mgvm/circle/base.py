@@ -1,38 +1,31 @@
 """What every distribution on the circle can do, from its density alone.
 
-Composite Gauss-Legendre quadrature on panels of the circle.
-
-A distribution gives the edges of panels on which its density is as smooth as a low-degree polynomial; one rule of fixed
-order on each then gives masses, distribution functions and expectations to rounding, at any concentration.
-
-Distribution function and its inverse, from the masses of a distribution's panels.
-
-Kullback-Leibler divergence between any two distributions on the circle.
-
-Weighted angles made ready for a fit.
+A distribution gives the edges of panels on which its density is as smooth as a low-degree polynomial. One
+Gauss-Legendre rule of fixed order on each then gives masses, distribution functions and expectations to rounding, at
+any concentration; the inverse of the distribution function follows from the masses of the panels by Newton's method,
+the divergence of two distributions from panels that resolve both.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
-
-import numpy as np
-
-from mgvm import _validation as check
-from mgvm._validation import FloatArray
-from mgvm.circle import highest_density
-
-if TYPE_CHECKING:
-    pass
 import abc
 import math
-from typing import TYPE_CHECKING, ClassVar, NamedTuple, Self
+from collections.abc import Callable
+from typing import Any, ClassVar, NamedTuple, Self
 
+import numpy as np
 from numpy.typing import ArrayLike
 
-from mgvm._validation import ComplexArray
-from mgvm.angles import wrap
+from mgvm import _validation as check
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.circle import highest_density
+
+RESULTANT_ROUNDING = 1e-15  # resultant length below which a distribution has no direction
+
+# Positions in a flat batch and angles there -> masses up to them, from an origin of each distribution's own.
+Cumulative = Callable[[np.ndarray, FloatArray], FloatArray]
+
+# ---- quadrature on panels -------------------------------------------------------------------------------------------
 
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
 
@@ -77,12 +70,7 @@ def pad(rows: list[FloatArray]) -> FloatArray:
     return np.array([np.pad(row, (0, width - len(row)), mode="edge") for row in rows]).reshape(len(rows), width)
 
 
-_BLOCK_DISTRIBUTION = 4096  # pairs of a distribution and an angle treated at once: with a distribution each, tables of some 100 MB at most
-_TURN = 2.0 * np.pi
-_ROUNDING = 1e-16  # of a distribution function
-
-# positions in a flat batch, angles -> masses
-Cumulative = Callable[[np.ndarray, FloatArray], FloatArray]
+# ---- distribution function and its inverse --------------------------------------------------------------------------
 
 
 class PanelMass:
@@ -99,8 +87,8 @@ class PanelMass:
 
     def mass_to(self, row: np.ndarray, x: FloatArray) -> FloatArray:
         """Mass from the first edge to x, one more for each turn between."""
-        turns = np.floor((x - self.edges[row, 0]) / _TURN)
-        x = np.clip(x - turns * _TURN, self.edges[row, 0], self.edges[row, -1])
+        turns = np.floor((x - self.edges[row, 0]) / (2.0 * np.pi))
+        x = np.clip(x - turns * (2.0 * np.pi), self.edges[row, 0], self.edges[row, -1])
         panel = _panel_of(self.edges[row], x)
         nodes, weights = nodes_and_weights(np.stack([self.edges[row, panel], x], axis=-1))
         partial = (weights * self.dists[row][:, None, None].pdf(nodes)).sum(axis=(-2, -1))
@@ -114,16 +102,23 @@ def _panel_of(edges: FloatArray, value: FloatArray) -> np.ndarray:
 
 
 def _blockwise(
-    dist: CircularDistribution, name: str, values: FloatArray, function: Callable[..., FloatArray]
+    dist: CircularDistribution,
+    name: str,
+    values: FloatArray,
+    function: Callable[[CircularDistribution, np.ndarray, FloatArray], FloatArray],
+    block: int = 4096,
 ) -> FloatArray:
-    """Broadcast values against the batch and run function(distributions, row, value) over blocks of the pairs."""
+    """Broadcast values against the batch and run function(distributions, row, value) over blocks of the pairs.
+
+    With a distribution for each value, a block of 4096 has tables of some 100 MB at most.
+    """
     position: Any = np.arange(dist._size).reshape(dist.batch_shape)
     points, rows = check.broadcast(**{name: values, "the batch": position})
     points, rows, shape = points.ravel(), rows.ravel(), points.shape
     order = np.argsort(rows, kind="stable")
     dists, out = dist._flat(), np.empty(points.size)
-    for begin in range(0, points.size, _BLOCK_DISTRIBUTION):
-        pairs = order[begin : begin + _BLOCK_DISTRIBUTION]
+    for begin in range(0, points.size, block):
+        pairs = order[begin : begin + block]
         used, local = np.unique(rows[pairs], return_inverse=True)
         out[pairs] = function(dists[used], local, points[pairs])
     return out.reshape(shape)[()]
@@ -162,18 +157,21 @@ def _angle_at(dists: CircularDistribution, row: np.ndarray, p: FloatArray) -> Fl
         return cumulative(here, x) - target[index], dists[here].pdf(x)
 
     start = np.clip(lower + share * (upper - lower), lower, upper)
-    x = highest_density.increasing_roots(evaluate, lower, upper, start, noise=_ROUNDING)
+    x = highest_density.increasing_roots(evaluate, lower, upper, start, noise=1e-16)
     # Where the density vanishes at ±π the inverse is not unique: -π is the angle of mass 0.
     whole = np.floor(p)
-    x = np.clip(x + (turns - whole) * _TURN, -np.pi, np.pi)
-    return np.where(p == whole, -np.pi, x) + whole * _TURN
+    x = np.clip(x + (turns - whole) * (2.0 * np.pi), -np.pi, np.pi)
+    return np.where(p == whole, -np.pi, x) + whole * (2.0 * np.pi)
 
 
-_BLOCK_DIVERGENCE = 1024
+# ---- divergence -----------------------------------------------------------------------------------------------------
 
 
-def kl_divergence(dist: CircularDistribution, other: CircularDistribution) -> FloatArray:
-    """KL(distribution ‖ other), by the closed form of the cross entropy where `other` has one, else by quadrature."""
+def kl_divergence(dist: CircularDistribution, other: CircularDistribution, block: int = 1024) -> FloatArray:
+    """KL(distribution ‖ other), by the closed form of the cross entropy where `other` has one, else by quadrature.
+
+    Quadratures of `block` pairs are held at a time.
+    """
     cross_entropy = other._cross_entropy(dist)
     if cross_entropy is not None:
         return np.maximum(cross_entropy - dist.entropy(), 0.0)[()]
@@ -181,9 +179,9 @@ def kl_divergence(dist: CircularDistribution, other: CircularDistribution) -> Fl
     left, right = check.broadcast(**dict(zip(("dist", "other"), positions, strict=True)))
     dists, others = dist._flat(), other._flat()
     out = np.empty(left.size)
-    for begin in range(0, left.size, _BLOCK_DIVERGENCE):
-        block = slice(begin, begin + _BLOCK_DIVERGENCE)
-        out[block] = _by_quadrature(dists[left.ravel()[block]], others[right.ravel()[block]])
+    for begin in range(0, left.size, block):
+        some = slice(begin, begin + block)
+        out[some] = _by_quadrature(dists[left.ravel()[some]], others[right.ravel()[some]])
     return out.reshape(left.shape)[()]
 
 
@@ -202,48 +200,7 @@ def _by_quadrature(dist: CircularDistribution, other: CircularDistribution) -> F
     return np.where(furthest < 1.0, alike, np.maximum(plain, 0.0))
 
 
-_GROUPS = 2048
-
-
-class Sample(NamedTuple):
-    """Angles as offsets from their mean direction, in increasing order, with shares that sum to one."""
-
-    offset: FloatArray
-    share: FloatArray
-    centre: float
-
-    @classmethod
-    def of(cls, angles: FloatArray, weights: FloatArray, dist: str) -> Self:
-        """Keep the angles of positive weight; refuse those that are all equal."""
-        angles, weights = angles[weights > 0], weights[weights > 0]
-        share = weights / weights.sum()
-        centre = float(np.arctan2(share @ np.sin(angles), share @ np.cos(angles)))
-        offset = np.asarray(wrap(angles - centre))
-        if np.abs(offset).max() <= 8.0 * np.finfo(float).eps * max(1.0, float(np.abs(angles).max())):
-            raise ValueError(
-                f"all angles are equal to {float(angles[0]):g}: the likelihood of {dist} grows without bound as it "
-                "narrows; give at least two different angles, or make the distribution with a spread of your own"
-            )
-        order = np.argsort(offset)
-        return cls(offset[order], share[order], centre)
-
-    @property
-    def deficit(self) -> float:
-        """1 - R, one minus the resultant length, as E 2 sin²(d/2): exact for the narrowest data."""
-        return 2.0 * float(self.share @ np.sin(0.5 * self.offset) ** 2)
-
-    def coarse(self) -> Self:
-        """Centres of mass of groups of neighbours: a small problem whose optimum is nearly that of all angles."""
-        if self.offset.size <= 2 * _GROUPS:
-            return self
-        begin = np.linspace(0, self.offset.size, _GROUPS, endpoint=False).astype(int)
-        share = np.add.reduceat(self.share, begin)
-        offset = np.add.reduceat(self.share * self.offset, begin) / share
-        return self._replace(offset=offset, share=share)
-
-
-_BLOCK = 2048  # distributions integrated at once: temporaries of a few thousand nodes each stay below 100 MB
-RESULTANT_ROUNDING = 1e-15
+# ---- distributions --------------------------------------------------------------------------------------------------
 
 
 class Modes(NamedTuple):
@@ -263,8 +220,7 @@ class CircularDistribution(abc.ABC):
 
     _trailing: ClassVar[dict[str, int]]
 
-    # ---- what a distribution must give
-    # -------------------------------------------------------------------------------------
+    # ---- what a distribution must give ----------------------------------------------------------------------------
 
     @abc.abstractmethod
     def logpdf(self, x: ArrayLike) -> FloatArray:
@@ -367,11 +323,11 @@ class CircularDistribution(abc.ABC):
         return Modes(*highest_density.modes(self))
 
     def _cumulative(self) -> Cumulative:
-        """Mass up to an angle, from an origin of the distribution's own: a function of (position in a flat batch, angle)."""
+        """A function that returns the mass up to angles, for positions in a flat batch."""
         return PanelMass(self).mass_to
 
     def _critical_points(self) -> highest_density.CriticalPoints:
-        """Distribution, angle and kind (+1 maximum, -1 minimum) of the critical points of a flat batch, in angular order."""
+        """The critical points of a flat batch, each distribution's in angular order."""
         return highest_density.scan(self)
 
     def _scan_points(self) -> FloatArray:
@@ -387,18 +343,19 @@ class CircularDistribution(abc.ABC):
         return nodes, mass / mass.sum(axis=-1, keepdims=True)
 
     def _centred(self) -> tuple[Self, FloatArray | float]:
-        """The distributions turned so that their peaks lie near 0, where floats are fine enough for any peak, and the turns."""
+        """The distributions turned so that their peaks lie near 0, where floats are finest, and the turns."""
         return self, 0.0
 
-    def _expect(self, statistic: Callable[[Self, FloatArray], np.ndarray], pieces: int = 1) -> Any:
-        """E statistic(distribution, angles) by quadrature, in blocks of distributions so that memory stays bounded.
+    def _expect(self, statistic: Callable[[Self, FloatArray], np.ndarray], pieces: int = 1, block: int = 2048) -> Any:
+        """E statistic(distribution, angles) by quadrature, a block of distributions at a time.
 
-        `pieces` cuts every panel further, for statistics that vary faster than the density.
+        `pieces` cuts every panel further, for statistics that vary faster than the density. Temporaries of a block,
+        a few thousand nodes a distribution, stay below 100 MB.
         """
         dists = self._flat()
         parts = []
-        for begin in range(0, max(self._size, 1), _BLOCK):
-            part = dists[begin : begin + _BLOCK]
+        for begin in range(0, max(self._size, 1), block):
+            part = dists[begin : begin + block]
             nodes, mass = part._quadrature(pieces)
             parts.append((mass * statistic(part[:, None], nodes)).sum(axis=-1))
         return np.concatenate(parts).reshape(self.batch_shape)[()]

@@ -1,6 +1,7 @@
 """Distributions whose log density is a trigonometric polynomial: what von Mises and Generalised von Mises share.
 
-The concentration of a von Mises distribution from its spread.
+Normaliser, entropy and first moments of every distribution are found once, when it is made; so is a reference angle
+(the highest mode, wherever the distribution is concentrated) from which densities are measured without cancellation.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._numerics.gvm import gvm_facts, gvm_sample, log_densities, suffix_sums
 from mgvm._numerics.gvm_general import panel_starts
 from mgvm._validation import ComplexArray, FloatArray
@@ -18,29 +20,28 @@ from mgvm.angles import wrap
 from mgvm.circle import base
 from mgvm.circle.base import CircularDistribution
 
-_MAX_ROUNDS = 100
-_NARROW = 1e4
-# Of a distribution: beyond, the exponent rounds to a tenth and more, and where its mass lies is not defined.
+# Σ t²|η_t| of a distribution: beyond, the exponent rounds to a tenth and more, and where its mass lies is not defined.
 LARGEST_CONCENTRATION = 1e15
 
 
-def concentration(spread: float) -> float:
-    """κ with 1 - A(κ) = spread, A = I₁/I₀, by Newton's method on log κ: A' = Var cos φ = 1 - A/κ - A²."""
+def concentration(spread: float, max_iter: int = 100) -> float:
+    """Return κ with 1 - A(κ) = spread, A = I₁/I₀, by Newton's method on log κ: A' = Var cos φ = 1 - A/κ - A²."""
     if spread >= 1.0:
         return 0.0
     if spread <= 0.5 / LARGEST_CONCENTRATION:
         raise ValueError(
-            f"the angles lie within {np.sqrt(2.0 * spread):.1g} radians of their mean: a von Mises distribution so narrow would "
-            f"need a concentration above {LARGEST_CONCENTRATION:g}; fit WrappedNormal, or take them as equal"
+            f"the angles lie within {np.sqrt(2.0 * spread):.1g} radians of their mean: a von Mises distribution so "
+            f"narrow would need a concentration above {LARGEST_CONCENTRATION:g}; fit WrappedNormal, or take them as "
+            "equal"
         )
     kappa = max(0.5 * (1.0 - spread) * (2.0 - spread) / spread, 1e-300)
-    for _ in range(_MAX_ROUNDS):
+    for _ in range(max_iter):
         facts = gvm_facts(np.array([[kappa + 0j]]))
         variance = float(facts.dispersion[0])
         first, second = facts.moments[0, 0].real, facts.moments[0, 1].real
-        # Var cos φ = ½(1 + m₂) - m₁²; for a narrow distribution its leading term 2V² serves, for only the step depends
-        # on it.
-        slope = 0.5 + 0.5 * second - first**2 if kappa < _NARROW else 2.0 * variance**2
+        # Var cos φ = ½(1 + m₂) - m₁²; from κ of 1e4 on, where that cancels, its leading term 2V² serves, for only the
+        # step depends on it.
+        slope = 0.5 + 0.5 * second - first**2 if kappa < 1e4 else 2.0 * variance**2
         step = (variance - spread) / (slope * kappa)
         kappa *= float(np.exp(np.clip(step, -1.0, 1.0)))
         if abs(step) < 1e-14:
@@ -48,8 +49,8 @@ def concentration(spread: float) -> float:
     return kappa
 
 
-# Fields beside the natural parameter: numbers found once when a distribution is made, and carried along when a batch is
-# indexed.
+# Fields beside the natural parameter (name: axes behind the batch): found once when a distribution is made, and carried
+# along when a batch is indexed.
 FACTS = {
     "_log_z": 0,
     "_dispersion": 0,
@@ -59,11 +60,6 @@ FACTS = {
     "_moments": 1,
     "_suffix": 1,
 }
-
-# Up to here log p and its expectations may be taken from natural parameters and moments without loss.
-_LOW_CONCENTRATION = 100.0
-
-_FAR = 10.0  # angles beyond are wrapped first, by the true π, before differences from the reference are taken
 
 
 def total_concentration(eta: ComplexArray) -> FloatArray:
@@ -100,7 +96,8 @@ class ExponentialFamily(CircularDistribution):
     def logpdf(self, x: ArrayLike) -> FloatArray:
         """Log density at x (radians, any real number); x broadcasts against the batch."""
         points = check.angles(x, "x")
-        if points.size and np.abs(points).max() > _FAR:
+        # Angles some turns away are wrapped first, by the true π, before differences from the reference are taken.
+        if points.size and np.abs(points).max() > 10.0:
             points = np.asarray(wrap(points))
         size = self._size
         if size == 1:
@@ -176,7 +173,8 @@ class ExponentialFamily(CircularDistribution):
 
     def _cross_entropy(self, dist: CircularDistribution) -> FloatArray | None:
         self._check_batches(dist)
-        if total_concentration(self._eta).max(initial=0.0) > _LOW_CONCENTRATION:
+        # At a higher concentration E log p from natural parameters and moments would lose digits.
+        if total_concentration(self._eta).max(initial=0.0) > 100.0:
             return None
         orders = np.arange(1, self._eta.shape[-1] + 1)
         energy = sum(np.real(np.conj(self._eta[..., t - 1]) * dist.moment(int(t))) for t in orders)
@@ -200,7 +198,7 @@ def _between_roots(c: ComplexArray) -> FloatArray:
     order = c.shape[-1]
     if order == 0:
         return np.empty(c.shape)
-    plain = np.broadcast_to(np.linspace(-np.pi, np.pi, 2 * order, endpoint=False), c.shape[:-1] + (2 * order,))
+    plain = np.broadcast_to(periodic_grid(2 * order), c.shape[:-1] + (2 * order,))
     weighted = np.arange(1, order + 1) * c
     leading = weighted[..., -1:]
     usable = (np.abs(leading) > 1e-9 * np.abs(weighted).max(axis=-1, keepdims=True, initial=0.0))[..., 0]

@@ -8,15 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._numerics.grid import interpolate_rows, sample_rows
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
 
-_LEAST_NODES = 16
-_UNDERFLOW = 745.0  # exp(-745) is the smallest double above zero
-_LOW_MOMENTS = 8
-_DIED_OUT = 1e-14
-_EPS = float(np.finfo(float).eps)
+_LEAST_NODES = 16  # that twelve-point polynomials, and trapezoid sums for moments up to 8, need
 
 
 class GridDensity(CircularDistribution):
@@ -62,11 +59,11 @@ class GridDensity(CircularDistribution):
     _cut: FloatArray
 
     def __init__(self, log_values: ArrayLike):
-        values = _checked(log_values)
+        values = _validate_log_values(log_values)
         top = values.max(axis=-1, keepdims=True)
         is_zero = np.isneginf(values)
         lowest = np.where(is_zero, 0.0, values - top).min(axis=-1, keepdims=True, initial=0.0)
-        floor = np.minimum(lowest, -_UNDERFLOW)
+        floor = np.minimum(lowest, -745.0)  # e^-745 is the smallest double above zero
         values = np.where(is_zero, floor, values - top)
         constant = np.log(np.exp(values).mean(axis=-1, keepdims=True) * (2.0 * np.pi))
         cut = np.where(is_zero.any(axis=-1), (floor - constant)[..., 0], -np.inf)
@@ -75,8 +72,7 @@ class GridDensity(CircularDistribution):
     @property
     def nodes(self) -> FloatArray:
         """The n angles of the grid."""
-        count = self.log_values.shape[-1]
-        return -np.pi + 2.0 * np.pi * np.arange(count) / count
+        return periodic_grid(self.log_values.shape[-1])
 
     # ---- density --------------------------------------------------------------------------------------------------
 
@@ -87,7 +83,7 @@ class GridDensity(CircularDistribution):
     def _log_slope(self, x: FloatArray) -> FloatArray:
         slope = self._interpolated(x, 1)
         # Differences of values that are equal to rounding: a flat distribution has no modes.
-        noise = 32.0 * _EPS * self.log_values.shape[-1]
+        noise = 32.0 * np.finfo(float).eps * self.log_values.shape[-1]
         return np.where(np.abs(slope) <= noise, 0.0, slope)
 
     def _interpolated(self, x: FloatArray, which: int) -> FloatArray:
@@ -107,7 +103,7 @@ class GridDensity(CircularDistribution):
 
     def _scan_points(self) -> FloatArray:
         count = 2 * self.log_values.shape[-1]
-        return np.broadcast_to(-np.pi + 2.0 * np.pi * np.arange(count) / count, (*self.batch_shape, count))
+        return np.broadcast_to(periodic_grid(count), (*self.batch_shape, count))
 
     # ---- expectations and draws -----------------------------------------------------------------------------------
 
@@ -122,7 +118,7 @@ class GridDensity(CircularDistribution):
         order = check.integer(k, "k")
         half = self.log_values.shape[-1] // 2
         # The sum is m_k + m_{k-n} + …: harmless for small k, else where the moments have died out before n/2.
-        if abs(order) <= _LOW_MOMENTS or (abs(order) < half and np.all(np.abs(self._trapezoid(half)) < _DIED_OUT)):
+        if abs(order) <= 8 or (abs(order) < half and np.all(np.abs(self._trapezoid(half)) < 1e-14)):
             return self._trapezoid(order)[()]
         return super().moment(order)
 
@@ -138,7 +134,7 @@ class GridDensity(CircularDistribution):
         return draws.T.reshape(size + self.batch_shape)[()]
 
 
-def _checked(log_values: ArrayLike) -> FloatArray:
+def _validate_log_values(log_values: ArrayLike) -> FloatArray:
     """Log values (..., n) with enough nodes, none NaN or +inf, no distribution all -inf."""
     values = check.real(log_values, "log_values")
     if values.ndim == 0 or values.shape[-1] < _LEAST_NODES:
@@ -156,8 +152,8 @@ def _checked(log_values: ArrayLike) -> FloatArray:
     empty = np.isneginf(values).all(axis=-1)
     if empty.any():
         raise ValueError(
-            f"log_values are all -inf for {int(empty.sum())} of {empty.size} distributions: the density is zero everywhere; "
-            "work with logarithms from the start so that it does not underflow"
+            f"log_values are all -inf for {int(empty.sum())} of {empty.size} distributions: the density is zero "
+            "everywhere; work with logarithms from the start so that it does not underflow"
         )
     return values
 

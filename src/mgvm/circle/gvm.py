@@ -1,7 +1,4 @@
-"""The Generalised von Mises distribution of any order.
-
-The von Mises distribution.
-"""
+"""The von Mises distribution, and the Generalised von Mises (GvM) distribution of any order."""
 
 from __future__ import annotations
 
@@ -13,8 +10,9 @@ from numpy.typing import ArrayLike
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle import fitting
-from mgvm.circle.base import CircularDistribution, Sample
+from mgvm.circle.base import CircularDistribution
 from mgvm.circle.exponential_family import FACTS, ExponentialFamily, concentration
+from mgvm.circle.fitting import Sample
 
 
 class VonMises(ExponentialFamily):

@@ -1,14 +1,18 @@
-"""Modes, and the highest-density arcs that hold a given mass.
+"""Modes, and the highest-density regions (HDR) that hold a given mass.
 
-Safeguarded Newton for many monotone scalar equations at once.
+The HDR of mass m is {φ: p(φ) > c} with the level c at which it holds m. `interval` finds it of any distribution: the
+critical points cut the density into monotone pieces, on which a level is crossed once; the level at which the masses
+between the crossings add up to m, and the crossings themselves, come from safeguarded Newton steps on all pieces of a
+batch at once. `grid_levels` reads the level off a density on nodes.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
@@ -16,32 +20,41 @@ from mgvm.angles import wrap
 if TYPE_CHECKING:
     from mgvm.circle.base import CircularDistribution
 
-# index of the unfinished equations, points -> values and slopes there
-Evaluate = Callable[[np.ndarray, FloatArray], tuple[FloatArray, FloatArray]]
+_TURN = 2.0 * np.pi
+_EPS = float(np.finfo(float).eps)
+_ROUNDING = 5e-16  # of a mass
 
-_MAX_ROUNDS = 200
+
+class CriticalPoints(NamedTuple):
+    """Distribution (by its place in a flat batch), angle and kind (+1 maximum, -1 minimum), one entry a point."""
+
+    row: np.ndarray
+    angle: FloatArray
+    kind: np.ndarray
 
 
 def increasing_roots(
-    evaluate: Evaluate,
+    evaluate: Callable[[np.ndarray, FloatArray], tuple[FloatArray, FloatArray]],
     lower: FloatArray,
     upper: FloatArray,
     start: FloatArray,
     *,
     noise: float | FloatArray = 0.0,
     tolerance: float | FloatArray = 0.0,
+    max_iter: int = 200,
 ) -> FloatArray:
     """Roots of increasing functions, one in each [lower, upper].
 
-    Values within `noise` of zero count as zero; steps below `tolerance`, or below a few roundings of the root, end the
-    search. Each is one number or one for each function. A Newton step that leaves the bracket, or that is more than
-    half of the step before, is replaced by bisection, so the number of rounds is bounded whatever the slopes.
+    `evaluate` takes the indices of the functions that are not done yet and a point for each, and returns values and
+    slopes. Values within `noise` of zero count as zero; steps below `tolerance`, or below a few roundings of the root,
+    end the search. Each is one number or one for each function. A Newton step that leaves the bracket, or that is more
+    than half of the step before, is replaced by bisection, so the number of rounds is bounded whatever the slopes.
     """
     lower, upper, point = lower.copy(), upper.copy(), start.copy()
     active = np.arange(point.size)
     last_step = upper - lower
     noise, tolerance = np.broadcast_to(noise, point.shape), np.broadcast_to(tolerance, point.shape)
-    for _ in range(_MAX_ROUNDS):
+    for _ in range(max_iter):
         if not active.size:
             break
         here = point[active]
@@ -61,26 +74,17 @@ def increasing_roots(
     return point
 
 
-_TURN = 2.0 * np.pi
-_BLOCK = 1024
-_EPS = float(np.finfo(float).eps)
-_FLAT = 1e-14  # a slope of the log density that is zero to rounding
-_ROUNDING = 5e-16  # of a mass
-_FILLING_ROUNDS = 60
-_LEVEL_TOLERANCE = 1e-8  # of a log density: a Newton step this small leaves an error of its square
-
-# distribution, angle and kind (+1 maximum, -1 minimum), each with one entry a critical point
-CriticalPoints = tuple[np.ndarray, FloatArray, np.ndarray]
-
-
 def _ragged(rows: np.ndarray, size: int, *columns: FloatArray) -> list[FloatArray]:
-    """Columns of (distribution, value) pairs, sorted by distribution, as matrices with one row a distribution, padded with NaN."""
+    """Columns of values, sorted by distribution, as matrices with one row a distribution, padded with NaN."""
     count = np.bincount(rows, minlength=size)
     place = np.arange(rows.size) - np.repeat(np.cumsum(count) - count, count)
     out = [np.full((size, int(count.max(initial=0))), np.nan) for _ in columns]
     for matrix, column in zip(out, columns, strict=True):
         matrix[rows, place] = column
     return out
+
+
+# ---- modes ----------------------------------------------------------------------------------------------------------
 
 
 def scan(dists: CircularDistribution) -> CriticalPoints:
@@ -101,22 +105,23 @@ def scan(dists: CircularDistribution) -> CriticalPoints:
             return here, 0.5 * (right - left) / step
 
     tolerance = _EPS * (upper - lower)
-    return row, increasing_roots(evaluate, lower, upper, 0.5 * (lower + upper), tolerance=tolerance), kind
+    angle = increasing_roots(evaluate, lower, upper, 0.5 * (lower + upper), tolerance=tolerance)
+    return CriticalPoints(row, angle, kind)
 
 
 def _filled_signs(slope: FloatArray) -> FloatArray:
-    """Signs along the last axis, a circle; where the slope is zero to rounding, the sign before it."""
-    sign = np.sign(np.where(np.abs(slope) < _FLAT, 0.0, slope))
+    """Signs along the last axis, a circle; where the slope is zero to rounding (1e-14), the sign before it."""
+    sign = np.sign(np.where(np.abs(slope) < 1e-14, 0.0, slope))
     source = np.maximum.accumulate(np.where(sign != 0, np.arange(sign.shape[-1]), -1), axis=-1)
     source = np.where(source < 0, source[:, -1:], source)
     return np.take_along_axis(sign, source, axis=-1)
 
 
-def modes(dist: CircularDistribution) -> tuple[FloatArray, FloatArray]:
-    """Local maxima and their densities, highest first."""
+def modes(dist: CircularDistribution, block: int = 1024) -> tuple[FloatArray, FloatArray]:
+    """Local maxima and their densities, highest first; `block` distributions are looked at at a time."""
     dists = dist._flat()
-    parts = [_modes(dists[i : i + _BLOCK]) for i in range(0, max(dists._size, 1), _BLOCK)]
-    row = np.concatenate([part[0] + i * _BLOCK for i, part in enumerate(parts)])
+    parts = [_modes(dists[i : i + block]) for i in range(0, max(dists._size, 1), block)]
+    row = np.concatenate([part[0] + i * block for i, part in enumerate(parts)])
     angle, density = (np.concatenate([part[j] for part in parts]) for j in (1, 2))
     angle, density = _ragged(row, dists._size, angle, density)
     shape = (*dist.batch_shape, angle.shape[-1])
@@ -130,6 +135,9 @@ def _modes(dists: CircularDistribution) -> tuple[np.ndarray, FloatArray, FloatAr
     density = np.asarray(dists[row].pdf(angle))
     order = np.lexsort((-density, row))
     return row[order], angle[order], density[order]
+
+
+# ---- highest-density regions ----------------------------------------------------------------------------------------
 
 
 class _Slopes:
@@ -197,19 +205,54 @@ def _level(slopes: _Slopes, mass: float) -> FloatArray:
 
     out = np.full(dists._size, np.nan)
     low, high = low[kept], high[kept]
-    guess = np.clip(_level_on_nodes(dists[kept], mass), low, high)
-    out[kept] = increasing_roots(evaluate, low, high, guess, noise=_ROUNDING, tolerance=_LEVEL_TOLERANCE)
+    # The level read off the quadrature nodes is good to a few per cent.
+    nodes, weight = dists[kept]._quadrature()
+    guess = np.clip(grid_levels(dists[kept][:, None].logpdf(nodes), [mass], probability=weight)[0], low, high)
+    # A Newton step of 1e-8 in the log density leaves an error of its square.
+    out[kept] = increasing_roots(evaluate, low, high, guess, noise=_ROUNDING, tolerance=1e-8)
     return out
 
 
-def _level_on_nodes(dists: CircularDistribution, mass: float) -> FloatArray:
-    """The level read off the quadrature nodes: a start good to a few per cent."""
-    nodes, weight = dists._quadrature()
-    log_density = dists[:, None].logpdf(nodes)
-    order = np.argsort(-log_density, axis=-1)
-    held = np.cumsum(np.take_along_axis(weight, order, axis=-1), axis=-1)
-    place = np.minimum((held < mass).sum(axis=-1), nodes.shape[-1] - 1)
-    return np.take_along_axis(log_density, np.take_along_axis(order, place[:, None], axis=-1), axis=-1)[:, 0]
+def grid_levels(
+    density: FloatArray, masses: ArrayLike, *, probability: FloatArray | None = None, interpolate: bool = False
+) -> FloatArray:
+    """Return the levels above which densities on nodes hold the masses, shape ``masses + batch``.
+
+    Parameters
+    ----------
+    density : array, shape (batch, n)
+        Densities at n nodes, up to a factor, or anything that rises with them.
+    masses : array_like
+        Shares of the whole, between 0 and 1.
+    probability : array, shape (batch, n), optional
+        What each node stands for, up to a factor; by default its density, as on an even grid.
+    interpolate : bool
+        The level of the least dense node that is needed, or, with True, one between two nodes: a node stands for a
+        cell, half of which lies above its level.
+    """
+    if probability is None:
+        falling = -np.sort(-density, axis=-1)
+        weight = falling
+    else:
+        order = np.argsort(-density, axis=-1)
+        falling, weight = (np.take_along_axis(part, order, axis=-1) for part in (density, probability))
+    held = np.cumsum(weight, axis=-1)
+    total = held[..., -1:]
+    if interpolate:
+        held = held - 0.5 * weight
+    wanted, last = np.asarray(masses, dtype=float), density.shape[-1] - 1
+    levels = np.empty(wanted.shape + density.shape[:-1])
+    for index, mass in np.ndenumerate(wanted):
+        place = (held < mass * total).sum(axis=-1, keepdims=True)
+        place = np.clip(place, 1, last) if interpolate else np.minimum(place, last)
+        here = np.take_along_axis(falling, place, axis=-1)
+        if interpolate:
+            before, after = (np.take_along_axis(held, at, axis=-1) for at in (place - 1, place))
+            part = np.clip((mass * total - before) / np.maximum(after - before, 1e-300), 0.0, 1.0)
+            above = np.take_along_axis(falling, place - 1, axis=-1)
+            here = above + part * (here - above)
+        levels[index] = here[..., 0]
+    return levels
 
 
 def _arcs(dists: CircularDistribution, mass: float) -> tuple[np.ndarray, FloatArray, FloatArray]:
@@ -260,15 +303,14 @@ def _join(slopes: _Slopes, crossing: FloatArray) -> tuple[np.ndarray, FloatArray
 def _filled(
     dists: CircularDistribution, mass: float, row: np.ndarray, lower: FloatArray, upper: FloatArray
 ) -> tuple[np.ndarray, FloatArray, FloatArray]:
-    """The arcs with their ends moved out by the same little, distribution by distribution, until they hold the mass to
-    rounding.
+    """The arcs with their ends moved out until they hold the mass to rounding, all ends of a distribution by the same.
 
     A level known to rounding leaves the ends uncertain where the density is almost flat, as it is at a mode; there all
     of them serve equally well, and the mass decides.
     """
     cumulative = dists._cumulative()
     before = np.full(dists._size, np.inf)
-    for _ in range(_FILLING_ROUNDS):
+    for _ in range(60):
         held = np.bincount(row, cumulative(row, upper) - cumulative(row, lower), minlength=dists._size)
         edge = np.bincount(row, dists[row].pdf(lower) + dists[row].pdf(upper), minlength=dists._size)
         wanting = (np.abs(mass - held) > _ROUNDING) & (np.abs(mass - held) < 0.9 * before) & (held < 1.0)
@@ -282,10 +324,10 @@ def _filled(
     return row, lower, upper
 
 
-def interval(dist: CircularDistribution, mass: float) -> FloatArray:
-    """Highest-density arcs, ``batch_shape + (arcs, 2)``, padded with NaN."""
+def interval(dist: CircularDistribution, mass: float, block: int = 1024) -> FloatArray:
+    """Arcs of the HDR, ``batch_shape + (arcs, 2)``, padded with NaN; `block` distributions are looked at at a time."""
     dists = dist._flat()
-    parts = [_arcs(dists[i : i + _BLOCK], mass) for i in range(0, max(dists._size, 1), _BLOCK)]
-    rows = np.concatenate([part[0] + i * _BLOCK for i, part in enumerate(parts)])
+    parts = [_arcs(dists[i : i + block], mass) for i in range(0, max(dists._size, 1), block)]
+    rows = np.concatenate([part[0] + i * block for i, part in enumerate(parts)])
     lower, upper = _ragged(rows, dists._size, *(np.concatenate([part[j] for part in parts]) for j in (1, 2)))
     return np.stack([lower, upper], axis=-1).reshape(*dist.batch_shape, lower.shape[-1], 2)

@@ -1,7 +1,5 @@
 """The projected normal distribution: the direction of a Gaussian point of the plane.
 
-The direction of a Gaussian point of the plane, on plain arrays.
-
 With u the direction at the angle φ, Σ = LLᵀ, y = L⁻¹u and γ = L⁻¹m, let
 
     D = γ·y / |y|    and    P = γ×y / |y| = (m×u) / (√|Σ| |y|),
@@ -13,12 +11,10 @@ the mean's coordinates along and across the whitened direction. Integrating the 
 The textbook form e^{-|γ|²/2} (1 + D Φ(D)/ϕ(D)) / (2π √|Σ| |y|²) is the same; its exponent cancels against that of
 ϕ(D), which D² + P² = |γ|² does once and for all.
 
-Maximum likelihood for the projected normal distribution.
-
-The search runs in the frame of the mean direction, over (m₁, m₂, log q, p) with Σ = LLᵀ and L = [[q, p], [0, 1]]: the
-spread across the mean direction is the unit, so that the width 1/m₁ of narrow data does not depend on the q and p that
-they hardly determine. With y = L⁻¹u, γ = L⁻¹m, v = y/|y|, D = γ·v and P = γ×v the log density is
-log J(D) - P²/2 - log(q |y|²), up to a constant. The distribution returned has |Σ| = 1.
+Maximum likelihood is a search by BFGS. It runs in the frame of the mean direction, over (m₁, m₂, log q, p) with Σ = LLᵀ
+and L = [[q, p], [0, 1]]: the spread across the mean direction is the unit, so that the width 1/m₁ of narrow data does
+not depend on the q and p that they hardly determine. With y = L⁻¹u, γ = L⁻¹m, v = y/|y|, D = γ·v and P = γ×v the log
+density is log J(D) - P²/2 - log(q |y|²), up to a constant. The distribution returned has |Σ| = 1.
 """
 
 from __future__ import annotations
@@ -33,11 +29,12 @@ from scipy.special import erfcx, ndtr, owens_t
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
-from mgvm.circle.base import CircularDistribution, Cumulative, Sample
+from mgvm.circle.base import CircularDistribution, Cumulative
+from mgvm.circle.fitting import Sample
 
-_LOG_ROOT_TURN = 0.5 * np.log(2.0 * np.pi)
-_FAR = 4.0  # beyond it 1 - tM(t), with M the Mills ratio, loses digits, and 40 levels of its fraction give them all
-_LEVELS = 40
+_LOG_ROOT_TURN = 0.5 * float(np.log(2.0 * np.pi))
+
+# ---- density and distribution function on plain arrays --------------------------------------------------------------
 
 
 class Frame(NamedTuple):
@@ -112,12 +109,12 @@ def radial(along: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
 
     For D = -t < 0, J = ϕ(t) (1 - tM(t)) with Mills' ratio M = Φ(-t)/ϕ(t). For large t the difference cancels; the
     repeated integrals of Φ give 1 - tM = M / (t + f) and Φ/J - t = f with the positive continued fraction
-    f = 2/(t + 3/(t + 4/(t + ...))).
+    f = 2/(t + 3/(t + 4/(t + ...))), of which 40 levels give all digits from t = 4 on.
     """
     shape = np.shape(along)
     along = np.atleast_1d(along)
     log_value, ratio, slope = (np.empty(along.shape) for _ in range(3))
-    ahead, far = along >= 0, along < -_FAR
+    ahead, far = along >= 0, along < -4.0
     near = ~(ahead | far)
     d = along[ahead]
     mass = ndtr(d)
@@ -130,7 +127,7 @@ def radial(along: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
     slope[near] = ratio[near] - t
     t = -along[far]
     fraction = np.zeros_like(t)
-    for level in range(_LEVELS, 1, -1):
+    for level in range(40, 1, -1):
         fraction = level / (t + fraction)
     log_value[far] = np.log(_mills(t) / (t + fraction)) - 0.5 * t**2 - _LOG_ROOT_TURN
     ratio[far], slope[far] = t + fraction, fraction
@@ -182,10 +179,7 @@ def _wedge(frame: Frame, cos: FloatArray, sin: FloatArray) -> tuple[FloatArray, 
     return np.arctan2(sine, cosine), np.copysign(held, sine)
 
 
-_LARGEST_LOG_RATIO = (
-    12.0  # of the axes: beyond it the distribution is a line to the eye, and the likelihood may be unbounded
-)
-_STEP = 1e-5
+# ---- maximum likelihood ---------------------------------------------------------------------------------------------
 
 
 def maximum_likelihood(sample: Sample) -> tuple[FloatArray, FloatArray]:
@@ -211,7 +205,7 @@ def _heaviest(sample: Sample) -> float:
 
 
 def _starts(sample: Sample) -> list[FloatArray]:
-    """A round distribution about the mean direction, and distributions with the axes of the data about 0 and about that direction."""
+    """A round distribution about the mean direction, and two with the axes of the data: about 0 and about it."""
     deficit = sample.deficit
     length = 1.0 / np.sqrt(2.0 * deficit) if deficit < 0.3 else 1.6 * (1.0 - deficit)
     # Tyler's iteration for the shape of the angular central Gaussian, stopped early: it need not converge.
@@ -252,7 +246,11 @@ def _scores(sample: Sample, parameters: FloatArray) -> tuple[FloatArray, FloatAr
 
 
 def _climb(sample: Sample, start: FloatArray, scale: FloatArray | None = None) -> tuple[float, FloatArray]:
-    """Height and place of the nearest maximum, by BFGS in coordinates in which the problem is round."""
+    """Height and place of the nearest maximum, by BFGS in coordinates in which the problem is round.
+
+    Not the library's Newton's method: the Hessian of this likelihood is long, costs more than the steps it would save,
+    and is far from negative definite where the search begins.
+    """
     height = -np.inf
     for _ in range(10):
         scale = _inverse_scatter(sample, start) if scale is None else scale
@@ -260,7 +258,8 @@ def _climb(sample: Sample, start: FloatArray, scale: FloatArray | None = None) -
 
         def loss(z: FloatArray, root: FloatArray = root, start: FloatArray = start) -> tuple[float, FloatArray]:
             parameters = start + root @ z
-            if _log_ratio(parameters) > _LARGEST_LOG_RATIO:
+            # With axes of ratio e^12 the distribution is a line to the eye, and the likelihood may be unbounded.
+            if _log_ratio(parameters) > 12.0:
                 return np.inf, np.zeros(4)
             value, gradient = _scores(sample, parameters)
             return -float(sample.share @ value), -root.T @ (gradient @ sample.share)
@@ -280,19 +279,19 @@ def _log_ratio(parameters: FloatArray) -> float:
 
 
 def _inverse_scatter(sample: Sample, parameters: FloatArray) -> FloatArray:
-    """Inverse scatter of the scores: near the optimum of a distribution that fits, the covariance of the estimate, times n."""
+    """Inverse scatter of the scores: near the optimum, for data of the family, n times the estimate's covariance."""
     _, gradient = _scores(sample, parameters)
     return _inverse((sample.share * gradient) @ gradient.T)
 
 
 def _inverse_curvature(sample: Sample, parameters: FloatArray) -> FloatArray:
     """Inverse of minus the Hessian, by differences of the gradient over steps on the scale of the scatter."""
-    root = np.linalg.cholesky(_inverse_scatter(sample, parameters))
+    root, step = np.linalg.cholesky(_inverse_scatter(sample, parameters)), 1e-5
     ends = [
-        _scores(sample, parameters + sign * _STEP * root[:, k])[1] @ sample.share for k in range(4) for sign in (1, -1)
+        _scores(sample, parameters + sign * step * root[:, k])[1] @ sample.share for k in range(4) for sign in (1, -1)
     ]
     columns = np.array(ends).reshape(4, 2, 4)
-    hessian = root.T @ (columns[:, 1] - columns[:, 0]).T / (2.0 * _STEP)
+    hessian = root.T @ (columns[:, 1] - columns[:, 0]).T / (2.0 * step)
     return root @ _inverse(hessian) @ root.T
 
 
@@ -312,8 +311,7 @@ def _turned(parameters: FloatArray, centre: float) -> tuple[FloatArray, FloatArr
     return turn @ parameters[:2] / np.sqrt(q), 0.5 * (cov + cov.T)
 
 
-_GRADING = 4.0  # ratio of neighbouring panels near a singularity: a 20-point rule then errs by 3^-40
-_ROUND = 0.03  # axis ratio above which turning a covariance costs at most a thousand roundings
+# ---- the distribution -----------------------------------------------------------------------------------------------
 
 
 class ProjectedNormal(CircularDistribution):
@@ -403,9 +401,12 @@ class ProjectedNormal(CircularDistribution):
     # ---- quadrature -----------------------------------------------------------------------------------------------
 
     def _centred(self) -> tuple[Self, FloatArray]:
-        """Distributions with a mean turned to the direction 0, where their covariance is round enough to survive it."""
+        """Distributions with a mean turned to the direction 0, where their covariance is round enough to survive it.
+
+        With an axis ratio above 0.03 turning a covariance costs at most a thousand roundings.
+        """
         angle = np.arctan2(self.mean[..., 1], self.mean[..., 0])
-        angle = np.where(_axes(self.cov)[1] < _ROUND, 0.0, angle)
+        angle = np.where(_axes(self.cov)[1] < 0.03, 0.0, angle)
         turn = np.array([[np.cos(angle), np.sin(angle)], [-np.sin(angle), np.cos(angle)]])
         turn = np.moveaxis(turn, (0, 1), (-2, -1))
         length = np.hypot(self.mean[..., 0], self.mean[..., 1])
@@ -486,8 +487,11 @@ def _eighths(like: FloatArray) -> FloatArray:
 
 
 def _about(scale: FloatArray, place: float) -> FloatArray:
-    """Offsets graded from `scale` up to an eighth of a turn, both ways about `place` and its antipode."""
+    """Offsets graded from `scale` up to an eighth of a turn, both ways about `place` and its antipode.
+
+    Neighbouring panels are in the ratio 4: a 20-point rule then errs by 3^-40 near a singularity.
+    """
     smallest = float(scale.min(initial=1.0))
-    levels = 1 + max(0, int(np.ceil(-np.log(smallest) / np.log(_GRADING))))
-    graded = _both_ways(np.minimum(scale * _GRADING ** np.arange(levels), 0.25 * np.pi))
+    levels = 1 + max(0, int(np.ceil(-np.log(smallest) / np.log(4.0))))
+    graded = _both_ways(np.minimum(scale * 4.0 ** np.arange(levels), 0.25 * np.pi))
     return np.concatenate([place + graded, place + np.pi + graded], axis=-1)

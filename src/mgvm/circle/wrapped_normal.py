@@ -1,19 +1,17 @@
 """The wrapped normal distribution: a normal variable rolled onto the circle.
 
-The theta function of the wrapped normal distribution, on plain arrays.
-
-With d the offset from the mean in [-π, π] and ρ = e^{-σ²/2},
+With d the offset from the mean in [-π, π] and ρ = e^{-σ²/2}, its density is a theta function,
 
     p(d) = Σ_k N(d | 2πk, σ²) = (1 + 2 Σ_{n≥1} ρ^{n²} cos nd) / 2π.
 
-The sum over images k converges fast for small σ, the sum over harmonics n for large σ.
-
-Maximum likelihood for the wrapped normal distribution: Newton's method on (μ, log σ).
+The sum over images k converges fast for small σ, the sum over harmonics n for large σ. The functions of plain arrays
+come first, then maximum likelihood by Newton's method on (μ, log σ), then the class.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -21,16 +19,21 @@ from numpy.typing import ArrayLike
 from scipy.special import erf, erfc
 
 from mgvm import _validation as check
+from mgvm._newton import climb
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
-from mgvm.circle.base import RESULTANT_ROUNDING, CircularDistribution, Cumulative, Sample
+from mgvm.circle.base import RESULTANT_ROUNDING, CircularDistribution, Cumulative
+from mgvm.circle.fitting import Sample
+from mgvm.circle.highest_density import CriticalPoints
 
 # At this sigma three images (relative remainder e^{-8π²/σ²} = 6e-16) and five harmonics (ρ^36 = 3e-18) both suffice,
 # and the sum of harmonics, at least 0.37 everywhere, loses no digits.
-CROSSOVER = 1.5
-_SMALLEST_SQUARE = 1e-300  # of sigma where it divides: all images but the nearest vanish long before
+_CROSSOVER = 1.5
 
 Formula = Callable[[FloatArray, FloatArray], FloatArray]
+
+
+# ---- the theta function ---------------------------------------------------------------------------------------------
 
 
 def log_density(offset: FloatArray, sigma: FloatArray) -> FloatArray:
@@ -54,14 +57,14 @@ def hermite_ratios(offset: FloatArray, sigma: float) -> FloatArray:
     On the line these are the Hermite polynomials of d/σ. The heat equation ∂p/∂σ² = ½ p'' makes them all that the
     first two derivatives of log p in μ and σ need.
     """
-    if sigma < CROSSOVER:
+    if sigma < _CROSSOVER:
         return _hermite_by_images(offset, sigma)
     return _hermite_by_harmonics(offset, sigma)
 
 
 def _choose(offset: FloatArray, sigma: FloatArray, images: Formula, harmonics: Formula) -> FloatArray:
     """`images` where sigma is below the crossover, `harmonics` above, without evaluating either in vain."""
-    wide = sigma >= CROSSOVER
+    wide = sigma >= _CROSSOVER
     if not wide.any():
         return images(offset, sigma)
     if wide.all():
@@ -77,14 +80,15 @@ def _image_weights(offset: FloatArray, sigma: FloatArray) -> tuple[FloatArray, F
     # (|d| - 2πk)² - d² = 4πk(πk - |d|): the squares themselves, which cancel, are never formed.
     distance = np.abs(offset)
     with np.errstate(over="ignore", under="ignore"):
-        rate = 2.0 * np.pi / np.maximum(sigma**2, _SMALLEST_SQUARE)
+        # Where the floor binds, all images but the nearest have vanished long before.
+        rate = 2.0 * np.pi / np.maximum(sigma**2, 1e-300)
         first = np.exp(-rate * (np.pi - distance))
         return first, np.exp(-rate * (np.pi + distance)), (first * np.exp(-rate * np.pi)) ** 2
 
 
 def _log_density_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
     with np.errstate(over="ignore", under="ignore"):
-        near = -0.5 * (offset / sigma) ** 2 - np.log(sigma) - 0.5 * _LOG_TURN
+        near = -0.5 * (offset / sigma) ** 2 - np.log(sigma) - 0.5 * np.log(2.0 * np.pi)
     first, back, second = _image_weights(offset, sigma)
     return near + np.log1p(first + back + second)
 
@@ -92,7 +96,7 @@ def _log_density_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
 def _slope_by_images(offset: FloatArray, sigma: FloatArray) -> FloatArray:
     first, back, second = _image_weights(offset, sigma)
     turns = (first - back + 2.0 * second) / (1.0 + first + back + second)
-    return (np.copysign(2.0 * np.pi * turns, offset) - offset) / np.maximum(sigma**2, _SMALLEST_SQUARE)
+    return (np.copysign(2.0 * np.pi * turns, offset) - offset) / np.maximum(sigma**2, 1e-300)
 
 
 def _harmonic_weights(sigma: FloatArray) -> list[FloatArray]:
@@ -113,7 +117,7 @@ def _clenshaw(cos: FloatArray, weights: list[FloatArray]) -> tuple[FloatArray, F
 
 
 def _log_density_by_harmonics(offset: FloatArray, sigma: FloatArray) -> FloatArray:
-    return np.log1p(_clenshaw(np.cos(offset), _harmonic_weights(sigma))[0]) - _LOG_TURN
+    return np.log1p(_clenshaw(np.cos(offset), _harmonic_weights(sigma))[0]) - np.log(2.0 * np.pi)
 
 
 def _slope_by_harmonics(offset: FloatArray, sigma: FloatArray) -> FloatArray:
@@ -162,57 +166,62 @@ def _hermite_by_harmonics(offset: FloatArray, sigma: float) -> FloatArray:
     return out / total
 
 
-_MAX_ROUNDS = 100
-_LARGEST_STEP = 0.5  # of μ in units of σ, and of log σ
-# A start this near the optimum (gain in log likelihood per angle) is exact after one more step: Newton squares errors.
-_LAST_GAIN = 1e-11
-_SMALLEST_RESULTANT = 1e-16
+# ---- maximum likelihood ---------------------------------------------------------------------------------------------
 
 
 def maximum_likelihood(sample: Sample) -> tuple[float, float]:
-    """μ and σ of highest likelihood."""
-    mu, sigma = 0.0, float(np.sqrt(-2.0 * np.log1p(-min(sample.deficit, 1.0 - _SMALLEST_RESULTANT))))
+    """Return μ and σ of highest likelihood, by Newton's method on (μ/σ, log σ)."""
+    least_resultant = 1e-16
+    mu, sigma = 0.0, float(np.sqrt(-2.0 * np.log1p(-min(sample.deficit, 1.0 - least_resultant))))
     for part in (sample.coarse(), sample):
-        mu, sigma = _climb(part.offset, part.share, mu, sigma)
+        # From a gain of 1e-11 nats on one more step is exact, for Newton's method squares errors.
+        found = climb(_FitPoint(part, mu, sigma), tolerance=1e-11)
+        mu, sigma = found.point.end(1.0)
     return float(wrap(sample.centre + mu)), sigma
 
 
-def _climb(angles: FloatArray, share: FloatArray, mu: float, sigma: float) -> tuple[float, float]:
-    """Newton's method with steps halved until the likelihood rises."""
-    height = -np.inf
-    shift = np.zeros(2)
-    for _ in range(_MAX_ROUNDS):
-        trial = mu + sigma * shift[0], sigma * np.exp(shift[1])
-        offset = np.asarray(wrap(angles - trial[0]))
-        trial_height = float(share @ log_density(offset, np.full(offset.shape, trial[1])))
-        if trial_height < height - 1e-14 * abs(height):
-            shift = 0.5 * shift
-            continue
-        (mu, sigma), height = trial, trial_height
-        shift, gain = _newton_step(offset, share, sigma)
-        if gain < _LAST_GAIN:
-            return mu + sigma * shift[0], sigma * float(np.exp(shift[1]))
-    return mu, sigma
+class _FitPoint:
+    """A wrapped normal distribution on the way to the highest likelihood."""
+
+    def __init__(self, sample: Sample, mu: float, sigma: float):
+        self.sample, self.mu, self.sigma = sample, mu, sigma
+        self.offset = np.asarray(wrap(sample.offset - mu))
+        self.value = float(sample.share @ log_density(self.offset, np.full(self.offset.shape, sigma)))
+
+    @cached_property
+    def _newton(self) -> tuple[FloatArray, float]:
+        """The step in (μ/σ, log σ), uphill also where the likelihood is not concave yet, and the gain it promises."""
+        share = self.sample.share
+        one, two, three, four = hermite_ratios(self.offset, self.sigma)
+        gradient = np.array([share @ one, share @ two])
+        cross = share @ (three - one * two)
+        hessian = np.array([[share @ (two - one**2), cross], [cross, share @ (2.0 * two + four - two**2)]])
+        curvature, axes = np.linalg.eigh(hessian)
+        along = axes.T @ gradient
+        longest = 0.5  # of μ in units of σ, and of log σ
+        with np.errstate(divide="ignore", invalid="ignore"):
+            step = np.nan_to_num(along / np.abs(curvature), posinf=longest, neginf=-longest)
+        step = axes @ (step * min(1.0, longest / max(float(np.abs(step).max()), 1e-300)))
+        return step, 0.5 * float(gradient @ step)
+
+    @property
+    def gain(self) -> float:
+        return self._newton[1]
+
+    @property
+    def promise(self) -> float:
+        return self._newton[1]
+
+    def end(self, share: float) -> tuple[float, float]:
+        """Return μ and σ after a share of the step."""
+        shift = share * self._newton[0]
+        return self.mu + self.sigma * shift[0], self.sigma * float(np.exp(shift[1]))
+
+    def along(self, share: float) -> Self:
+        return type(self)(self.sample, *self.end(share))
 
 
-def _newton_step(offset: FloatArray, share: FloatArray, sigma: float) -> tuple[FloatArray, float]:
-    """Step in (μ/σ, log σ) and the gain it promises, from the current offsets."""
-    one, two, three, four = hermite_ratios(offset, sigma)
-    gradient = np.array([share @ one, share @ two])
-    cross = share @ (three - one * two)
-    hessian = np.array([[share @ (two - one**2), cross], [cross, share @ (2.0 * two + four - two**2)]])
-    # Uphill along every eigenvector, also where the likelihood is not concave yet.
-    curvature, axes = np.linalg.eigh(hessian)
-    along = axes.T @ gradient
-    with np.errstate(divide="ignore", invalid="ignore"):
-        step = np.nan_to_num(along / np.abs(curvature), posinf=_LARGEST_STEP, neginf=-_LARGEST_STEP)
-    step = axes @ (step * min(1.0, _LARGEST_STEP / max(float(np.abs(step).max()), 1e-300)))
-    return step, 0.5 * float(gradient @ step)
-
-
-_LOG_TURN = np.log(2.0 * np.pi)
-# Below this sigma the mass beyond half a turn, e^{-π²/2σ²}, is lost in rounding: the entropy is that of the line.
-_NO_WRAPPING = 0.36
+# ---- the distribution -----------------------------------------------------------------------------------------------
 
 
 class WrappedNormal(CircularDistribution):
@@ -304,8 +313,9 @@ class WrappedNormal(CircularDistribution):
 
     def entropy(self) -> FloatArray:
         """-E log p: ½ log(2πe σ²) where nothing wraps, by quadrature where something does."""
-        out = np.asarray(0.5 * (1.0 + _LOG_TURN) + np.log(self.sigma))
-        wraps = self.sigma > _NO_WRAPPING
+        out = np.asarray(0.5 * (1.0 + np.log(2.0 * np.pi)) + np.log(self.sigma))
+        # Below this sigma the mass beyond half a turn, e^{-π²/2σ²}, is lost in rounding.
+        wraps = self.sigma > 0.36
         if wraps.any():
             out[wraps] = super(WrappedNormal, self[wraps]).entropy()
         return out[()]
@@ -313,16 +323,16 @@ class WrappedNormal(CircularDistribution):
     def _centred(self) -> tuple[Self, FloatArray]:
         return type(self)(np.zeros(self.batch_shape), self.sigma), self.mu
 
-    def _critical_points(self) -> tuple[np.ndarray, FloatArray, np.ndarray]:
-        """The mode μ and the antimode μ + π of each distribution of a flat batch; none where it is uniform to rounding."""
+    def _critical_points(self) -> CriticalPoints:
+        """The mode μ and the antimode μ + π of each distribution of a flat batch; none where it is uniform."""
         row = np.repeat(np.nonzero(self.resultant_length() > RESULTANT_ROUNDING)[0], 2)
         kind = np.tile([1, -1], row.size // 2)
-        return row, wrap(self.mu[row]) + np.where(kind > 0, 0.0, np.pi), kind
+        return CriticalPoints(row, wrap(self.mu[row]) + np.where(kind > 0, 0.0, np.pi), kind)
 
     def _panels(self) -> FloatArray:
         # The density is Gaussian on the scale σ. The log density is a parabola up to the antimode, where two images
         # meet: there it is log(1 + e^{-aε}) in the distance ε, a = 2π/σ², and matters to KL(p ‖ this).
-        sigma = np.minimum(self.sigma[..., None], CROSSOVER)
+        sigma = np.minimum(self.sigma[..., None], _CROSSOVER)
         bell = np.minimum(3.0 * sigma * np.arange(1, 4), np.pi)
         seam = np.pi - np.minimum(sigma**2 / (2.0 * np.pi) * np.array([36.0, 12.0, 4.0]), np.pi)
         quarters = np.broadcast_to([0.25 * np.pi, 0.5 * np.pi, 0.75 * np.pi], bell.shape)

@@ -12,14 +12,13 @@ import sys
 from collections.abc import Sequence
 
 import mgvm
-from mgvm.cli import _demo, _density, _pca, _regress, _reproduce
+from mgvm.cli import density, pca, regression
 
 EXIT_CODES = (
     "exit codes: 0 done; 1 failed; 2 the call was wrong or would have replaced a file; 3 the data cannot be used as "
     "asked; 130 stopped with Ctrl-C"
 )
-_TRACEBACK = "MGVM_TRACEBACK"
-_COMMANDS = (_regress, _density, _pca, _demo, _reproduce)
+_COMMANDS = (regression, density, pca)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -61,12 +60,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         print("\nmgvm: stopped; nothing was left half written", file=sys.stderr)
         return 130
     except ModuleNotFoundError as error:
-        if (error.name or "").startswith("mgvm"):
+        package = (error.name or "").partition(".")[0]
+        if package == "mgvm":
             raise
-        print(f'mgvm: {error.name} is not installed; the command line needs: pip install "mgvm[cli]"', file=sys.stderr)
+        print(f'mgvm: {package} is not installed; the command line needs: pip install "mgvm[cli]"', file=sys.stderr)
         return 1
     except BrokenPipeError:
-        # Whoever read our output has gone (`mgvm demo | head`); keep Python from failing on the rest at exit.
+        # Whoever read our output has gone (`mgvm regress … | head`); keep Python from failing on the rest at exit.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except OSError as error:
@@ -88,9 +88,9 @@ def _run(options: argparse.Namespace) -> int:
     except (OSError, ImportError):
         raise
     except Exception as error:
-        if os.environ.get(_TRACEBACK):
+        if os.environ.get("MGVM_TRACEBACK"):
             raise
         what = f"{type(error).__name__}: {error}"
         print(f"mgvm {options.command}: an error of the program, not yours: {what}", file=sys.stderr)
-        print(f"Please report it, with what is printed when {_TRACEBACK}=1 is set.", file=sys.stderr)
+        print("Please report it, with what is printed when MGVM_TRACEBACK=1 is set.", file=sys.stderr)
         return 1

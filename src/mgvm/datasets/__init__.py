@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-from mgvm.datasets._base import CountsByMinute, DihedralAngles
-from mgvm.datasets._download import Source, fetch_file, get_data_home
-from mgvm.datasets._fetched import (
+from mgvm.datasets.base import CountsByMinute, DihedralAngles
+from mgvm.datasets.download import Source, fetch_file, get_data_home
+from mgvm.datasets.fetched import (
     SOURCES,
     BackboneAngles,
     ChannelTides,
@@ -24,7 +24,7 @@ from mgvm.datasets._fetched import (
     fetch_wind_germany,
     fetch_yeast,
 )
-from mgvm.datasets._shipped import (
+from mgvm.datasets.shipped import (
     EuropeanWind,
     Flights,
     Motion,
@@ -38,7 +38,7 @@ from mgvm.datasets._shipped import (
     load_wind_europe,
     load_wind_nyc,
 )
-from mgvm.datasets._simulated import MexicanHat, RobotArm, make_mexican_hat, make_robot_arm
+from mgvm.datasets.simulated import MexicanHat, RobotArm, make_mexican_hat, make_robot_arm
 
 __all__ = [
     "load_flights",

@@ -1,9 +1,7 @@
 """Exact inference for up to three angles: one integrated out in closed form, the others by the trapezoid rule.
 
-Batches of distributions with outer angles: log Z of all, and the marginals of one distribution as batches of its
-conditionals.
-
-Expectations and exact draws from the nodes that carry a distribution's weight.
+The most concentrated angle is the analytic one. Marginals are batches of conditional distributions, draws come by
+rejection from a density that is constant on grid cells; `_grid_cells` has the integrals behind all of them.
 """
 
 from __future__ import annotations
@@ -20,186 +18,21 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference._grid_cells import (
+    DEFAULT_SETTINGS,
     Cells,
     Frame,
+    GridSettings,
     Nodes,
     Points,
     TooManyNodesError,
     blocks,
     bounds,
-    nodes,
-    occupied,
+    find_nodes,
+    find_occupied,
     rule_sizes,
 )
 from mgvm.inference.result import LogNormalizer, PairMoments
-from mgvm.natural.parameters import Natural, concentrations, natural
-
-_ROWS = (1 << 14, 1 << 12, 1 << 8)  # distributions integrated at a time, by the number of outer angles
-_FINE = 2048  # nodes up to which a marginal's grid is finer than the rule, so that interpolation costs nothing
-_DEPTH = 760.0  # exp(-745) is the smallest double
-
-# f(anchor), log Z - f(anchor), and the anchors, of every distribution.
-Integrals = tuple[FloatArray, FloatArray, FloatArray]
-
-
-def inner_last(dist: Natural) -> np.ndarray:
-    """The angles of distributions a (m, D) with the most concentrated one last: it is integrated out."""
-    inner = int(np.argmax(concentrations(dist).max(axis=0, initial=0.0)))
-    return np.array([d for d in range(dist.dimension) if d != inner] + [inner], dtype=np.intp)
-
-
-def ordered(dist: Natural, angles: np.ndarray) -> Natural:
-    """Some of a distribution's angles, in the given order, without the couplings to others."""
-    pairs = np.ix_(angles, angles)
-    return Natural(dist.a[:, angles], dist.b[:, angles], dist.P[pairs], dist.Q[pairs])
-
-
-def integrals(dist: Natural) -> Integrals:
-    """log Z of distributions a (m, D), inner angle last, so many at a time as memory allows."""
-    rows = _ROWS[dist.dimension - 1]
-    parts = [_bisected(dist._replace(a=dist.a[begin : begin + rows])) for begin in range(0, dist.a.shape[0], rows)]
-    return _joined(parts) if parts else (np.zeros(0), np.zeros(0), np.zeros((0, dist.dimension)))
-
-
-def _bisected(dist: Natural) -> Integrals:
-    """The same for a batch that is halved until its nodes fit."""
-    try:
-        found = nodes(dist)
-    except TooManyNodesError:
-        half = dist.a.shape[0] // 2
-        if half == 0:
-            raise
-        return _joined([_bisected(dist._replace(a=part)) for part in (dist.a[:half], dist.a[half:])])
-    return found.frame.base, found.weights()[0], np.broadcast_to(found.frame.anchor, dist.a.shape)
-
-
-def _joined(parts: list[Integrals]) -> Integrals:
-    base, relative, anchor = (np.concatenate(column) for column in zip(*parts, strict=True))
-    return base, relative, anchor
-
-
-def log_marginals(dist: Natural, order: np.ndarray, found: Nodes) -> FloatArray:
-    """Log density of every angle at the nodes -π + 2πk/n of one grid, (D, n); `order` is that of the nodes' frame.
-
-    A grid of more than 2,048 nodes has -inf where a bound shows the density to be below what doubles hold.
-    """
-    needed = int(rule_sizes(dist).max())
-    count = max(needed, min(8 * needed, _FINE))
-    anchor = np.empty((1, dist.dimension))
-    anchor[:, order] = found.frame.anchor
-    whole = Frame(dist, needed, anchor)
-    out = np.full((dist.dimension, count), -np.inf)
-    for d in range(dist.dimension):
-        rest = order[order != d]
-        places = np.arange(count)
-        if rest.size and count > _FINE:
-            places = np.flatnonzero(occupied(ordered(dist, np.append(d, rest)), count, _DEPTH))
-        out[d, places] = _log_marginal(dist, whole, d, -np.pi + 2.0 * np.pi * places / count)
-    out -= found.weights()[0]
-    return out
-
-
-def _log_marginal(dist: Natural, whole: Frame, d: int, angles: FloatArray) -> FloatArray:
-    """log of the integral over all angles but d of exp(f - f(anchor)), at some angles.
-
-    Given angle d the others are an mGvM with a + P_d z_d + Q_d conj(z_d): one batch.
-    """
-    at = np.tile(whole.anchor, (angles.size, 1))
-    at[:, d] = angles
-    rest = np.flatnonzero(np.arange(dist.dimension) != d)
-    if rest.size == 0:
-        return whole.difference(at - whole.anchor)
-    z = np.exp(1j * angles)[:, None]
-    given = ordered(dist, rest)
-    given = given._replace(a=given.a + z * dist.P[rest, d] + np.conj(z) * dist.Q[rest, d])
-    order = inner_last(given)
-    _, relative, anchor = integrals(ordered(given, order))
-    at[:, rest[order]] = anchor
-    return whole.difference(at - whole.anchor) + relative
-
-
-_MOST_DRAWS = 1 << 17  # proposed at a time
-_ROUNDING = 1e-9  # by which a bound may fall short of the density at the highest concentrations
-
-
-def expectations(nodes: Nodes) -> tuple[ComplexArray, ComplexArray, ComplexArray]:
-    """E[z^t] for t = 1 … max(T, 2), E[z_i conj(z_j)] and E[z_i z_j] of a single distribution, in the order of its frame."""
-    cells, frame, _ = nodes
-    weight = nodes.weights()[1]
-    size = frame.dimension
-    harmonics = np.zeros((max(frame.order, 2), size), dtype=complex)
-    difference, total = np.zeros((2, size, size), dtype=complex)
-    for part in blocks(cells):
-        points = cells.points(frame, part)
-        moments = frame.inner(points).moments
-        p = weight[part]
-        outer = 1.0 + less_one(points.psi)
-        power = np.ones_like(outer)
-        for t in range(harmonics.shape[0]):
-            power = power * outer
-            harmonics[t] += np.append(power @ p, moments[:, t] @ p)
-        z = np.vstack([outer, moments[:, :1].T])
-        difference += (p * z) @ z.conj().T
-        total += (p * z) @ z.T
-    turn = np.exp(1j * frame.anchor[0])
-    harmonics *= turn ** np.arange(1, harmonics.shape[0] + 1)[:, None]
-    np.fill_diagonal(difference, 1.0)
-    np.fill_diagonal(total, 0.0)
-    difference *= np.outer(turn, turn.conj())
-    total *= np.outer(turn, turn)
-    np.fill_diagonal(total, harmonics[1])
-    return harmonics, difference, total
-
-
-class Proposal(NamedTuple):
-    """Upper bounds of v - f(anchor) on the cells around the nodes, and sums of their exponentials."""
-
-    bound: FloatArray
-    mass: FloatArray
-
-
-def proposal(nodes: Nodes) -> Proposal:
-    """What draws of a single distribution are proposed by."""
-    bound = bounds(nodes.cells, nodes.frame) + _ROUNDING
-    return Proposal(bound, np.cumsum(np.exp(bound - bound.max())))
-
-
-def sample_nodes(nodes: Nodes, proposed: Proposal, count: int, rng: np.random.Generator) -> FloatArray:
-    """Draws (count, D) of a single distribution, in the order of its frame, by rejection from a density constant on
-    cells.
-
-    A cell is drawn by exp(bound), a point in it uniformly, and kept with probability exp(v - bound) <= 1; the inner
-    angle follows from its own distribution.
-    """
-    cells, frame, _ = nodes
-    if frame.dimension == 1:
-        return gvm_sample(frame.inner(cells.points(frame)).eta, count, rng) + frame.anchor
-    bound, mass = proposed
-    accepted = [np.zeros((0, frame.dimension))]
-    missing, rate = count, 0.5
-    while missing > 0:
-        proposals = min(int(missing / rate) + 16, _MOST_DRAWS)
-        places = np.searchsorted(mass, rng.random(proposals) * mass[-1], side="right")
-        drawn = _kept(cells, frame, bound, places, rng)[:missing]
-        accepted.append(drawn)
-        missing -= drawn.shape[0]
-        rate = max(rate if missing <= 0 else drawn.shape[0] / proposals, 0.01)
-    return np.concatenate(accepted) + frame.anchor
-
-
-def _kept(cells: Cells, frame: Frame, bound: FloatArray, places: np.ndarray, rng: np.random.Generator) -> FloatArray:
-    """Of points drawn in the cells at `places`, those accepted, each with a draw of the inner angle."""
-    chosen = cells.keep(places)
-    points = chosen.points(frame)
-    shift = rng.uniform(-1.0, 1.0, size=points.psi.shape) * cells.radius[:, None]
-    points = Points(points.rows, points.psi + shift)
-    inner = frame.inner(points)
-    kept = np.log1p(-rng.random(places.size)) <= inner.value - bound[places]
-    last = gvm_sample(inner.eta[kept], 1, rng)
-    return np.vstack([points.psi[:, kept], last]).T
-
-
-_MOST_ANGLES = 3
+from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, dense_matrices, natural
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -227,12 +60,12 @@ class GridResult:
         return f"GridResult({self._distribution.dimension} angles, exact, log Z {float(self.log_normalizer):.6g})"
 
     @cached_property
-    def _expectations(self) -> tuple[ComplexArray, ComplexArray, ComplexArray]:
-        """E[z^t] (T or 2, D), E[z_i conj(z_j)] and E[z_i z_j] (D, D), with the angles in the distribution's own order."""
-        harmonics, difference, total = expectations(self._nodes)
+    def _expectations(self) -> Expectations:
+        """Moments with the angles in the distribution's own order."""
+        harmonics, difference, total = integrate_moments(self._nodes)
         places = np.argsort(self._order)
         both = np.ix_(places, places)
-        return harmonics[:, places], difference[both], total[both]
+        return Expectations(harmonics[:, places], difference[both], total[both])
 
     @property
     def moments(self) -> ComplexArray:
@@ -242,7 +75,7 @@ class GridResult:
     @property
     def harmonics(self) -> ComplexArray:
         """E[z^t] for t = 1 … max(T, 2), shape (max(T, 2), D)."""
-        return self._expectations[0]
+        return self._expectations.harmonics
 
     @cached_property
     def pair_moments(self) -> PairMoments:
@@ -257,8 +90,8 @@ class GridResult:
         return GridDensity(log_marginals(self._distribution, self._order, self._nodes))
 
     @cached_property
-    def _proposal(self) -> Proposal:
-        return proposal(self._nodes)
+    def _proposal(self) -> CellProposal:
+        return make_proposal(self._nodes)
 
     def sample(self, n: int, rng: Any = None) -> FloatArray:
         """Exact independent draws.
@@ -287,7 +120,7 @@ class GridResult:
         return wrap(out)
 
 
-def exact_grid(dist: Any) -> GridResult:
+def exact_grid(dist: TorusDistribution, *, settings: GridSettings = DEFAULT_SETTINGS) -> GridResult:
     """``log Z = log Σ_k exp(v(φ_k)) + log(step)``, ``v = log ∫ exp f dφ_e``: exact inference for up to three angles.
 
     The most concentrated angle is integrated out as the GvM that it is given the others; what remains is summed by a
@@ -298,6 +131,8 @@ def exact_grid(dist: Any) -> GridResult:
     ----------
     dist : MGvM
         A single distribution of one, two or three angles, of any concentration.
+    settings : GridSettings
+        How many nodes may be kept, and from how few on all are.
 
     Returns
     -------
@@ -323,13 +158,13 @@ def exact_grid(dist: Any) -> GridResult:
     """
     parameters = _dense(natural(dist))
     single = parameters._replace(a=parameters.a[None])
-    order = inner_last(single)
-    found = nodes(ordered(single, order))
+    order = analytic_last(single)
+    found = find_nodes(reorder(single, order), settings=settings)
     value = float(found.frame.base[0] + found.weights()[0][0])
     return GridResult(LogNormalizer(value, method="quadrature"), single, order, found)
 
 
-def grid_log_normalizers(dist: Natural) -> FloatArray:
+def grid_log_normalizers(dist: Natural, settings: GridSettings = DEFAULT_SETTINGS) -> FloatArray:
     """log Z of distributions a (m, D) that share b, P and Q, with D <= 3; shape (m,).
 
     Examples
@@ -343,16 +178,204 @@ def grid_log_normalizers(dist: Natural) -> FloatArray:
     array([3.67575413, 4.73566203])
     """
     parameters = _dense(dist)
-    base, relative, _ = integrals(ordered(parameters, inner_last(parameters)))
-    return base + relative
+    found = integrate_batch(reorder(parameters, analytic_last(parameters)), settings)
+    return found.base + found.relative
 
 
 def _dense(dist: Natural) -> Natural:
-    """Dense writable copies of the parameters of a distribution of few angles."""
-    if dist.dimension > _MOST_ANGLES:
+    """Dense writable copies of the parameters of a distribution of at most three angles."""
+    if dist.dimension > 3:
         raise ValueError(
-            f"exact_grid integrates up to {_MOST_ANGLES} angles, got D = {dist.dimension}; use exact_chain for chains "
+            f"exact_grid integrates up to 3 angles, got D = {dist.dimension}; use exact_chain for chains "
             "and forests, annealed_log_normalizer for log Z and gibbs for draws"
         )
-    P, Q = (part.toarray() if dist.is_sparse else part for part in (dist.P, dist.Q))
-    return Natural(*(np.array(part, dtype=complex) for part in (dist.a, dist.b, P, Q)))
+    return Natural(*(np.array(part, dtype=complex) for part in (dist.a, dist.b, *dense_matrices(dist))))
+
+
+def analytic_last(dist: Natural) -> np.ndarray:
+    """The angles of distributions a (m, D) with the most concentrated one last: it is integrated out."""
+    analytic = int(np.argmax(concentrations(dist).max(axis=0, initial=0.0)))
+    return np.array([d for d in range(dist.dimension) if d != analytic] + [analytic], dtype=np.intp)
+
+
+def reorder(dist: Natural, angles: np.ndarray) -> Natural:
+    """Some of a distribution's angles, in the given order, without the couplings to others."""
+    pairs = np.ix_(angles, angles)
+    return Natural(dist.a[:, angles], dist.b[:, angles], dist.P[pairs], dist.Q[pairs])
+
+
+# ---- log normalisers of a batch -------------------------------------------------------------------------------------
+
+
+class Integrals(NamedTuple):
+    """log Z of distributions (m,), in two parts whose sum would lose digits, and the points they are seen from."""
+
+    base: FloatArray  # (m,): f(anchor)
+    relative: FloatArray  # (m,): log Z - f(anchor)
+    anchor: FloatArray  # (m, D)
+
+
+def integrate_batch(dist: Natural, settings: GridSettings = DEFAULT_SETTINGS) -> Integrals:
+    """log Z of distributions a (m, D), analytic angle last, so many at a time as memory allows."""
+    rows = (1 << 14, 1 << 12, 1 << 8)[dist.dimension - 1]
+    parts = [
+        _integrate_halves(dist._replace(a=dist.a[begin : begin + rows]), settings)
+        for begin in range(0, dist.a.shape[0], rows)
+    ]
+    return _concatenate(parts) if parts else Integrals(np.zeros(0), np.zeros(0), np.zeros((0, dist.dimension)))
+
+
+def _integrate_halves(dist: Natural, settings: GridSettings) -> Integrals:
+    """The same for a batch that is halved until its nodes fit."""
+    try:
+        found = find_nodes(dist, settings=settings)
+    except TooManyNodesError:
+        half = dist.a.shape[0] // 2
+        if half == 0:
+            raise
+        halves = (dist.a[:half], dist.a[half:])
+        return _concatenate([_integrate_halves(dist._replace(a=part), settings) for part in halves])
+    return Integrals(found.frame.base, found.weights()[0], np.broadcast_to(found.frame.anchor, dist.a.shape))
+
+
+def _concatenate(parts: list[Integrals]) -> Integrals:
+    """The integrals of several batches as those of one."""
+    return Integrals(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+
+
+# ---- marginals ------------------------------------------------------------------------------------------------------
+
+
+def log_marginals(dist: Natural, order: np.ndarray, found: Nodes) -> FloatArray:
+    """Log density of every angle at the nodes -π + 2πk/n of one grid, (D, n); `order` is that of the nodes' frame.
+
+    A grid of more than 2,048 nodes has -inf where a bound shows the density to be below what doubles hold.
+    """
+    needed = int(rule_sizes(dist).max())
+    # Up to 2,048 nodes a grid finer than the rule costs nothing, and interpolation between its nodes gains.
+    finest = 2048
+    count = max(needed, min(8 * needed, finest))
+    anchor = np.empty((1, dist.dimension))
+    anchor[:, order] = found.frame.anchor
+    whole = Frame(dist, needed, anchor)
+    out = np.full((dist.dimension, count), -np.inf)
+    for d in range(dist.dimension):
+        rest = order[order != d]
+        places = np.arange(count)
+        if rest.size and count > finest:
+            # exp(-745) is the smallest double.
+            places = np.flatnonzero(find_occupied(reorder(dist, np.append(d, rest)), count, depth=760.0))
+        out[d, places] = _log_marginal(dist, whole, d, -np.pi + 2.0 * np.pi * places / count)
+    out -= found.weights()[0]
+    return out
+
+
+def _log_marginal(dist: Natural, whole: Frame, d: int, angles: FloatArray) -> FloatArray:
+    """log of the integral over all angles but d of exp(f - f(anchor)), at some angles.
+
+    Given angle d the others are an mGvM with a + P_d z_d + Q_d conj(z_d): one batch.
+    """
+    at = np.tile(whole.anchor, (angles.size, 1))
+    at[:, d] = angles
+    rest = np.flatnonzero(np.arange(dist.dimension) != d)
+    if rest.size == 0:
+        return whole.difference(at - whole.anchor)
+    z = np.exp(1j * angles)[:, None]
+    given = reorder(dist, rest)
+    given = given._replace(a=given.a + z * dist.P[rest, d] + np.conj(z) * dist.Q[rest, d])
+    order = analytic_last(given)
+    found = integrate_batch(reorder(given, order))
+    at[:, rest[order]] = found.anchor
+    return whole.difference(at - whole.anchor) + found.relative
+
+
+# ---- moments --------------------------------------------------------------------------------------------------------
+
+
+class Expectations(NamedTuple):
+    """Moments of a single distribution."""
+
+    harmonics: ComplexArray  # (max(T, 2), D): E[z^t] for t = 1 … max(T, 2)
+    difference: ComplexArray  # (D, D): E[z_i conj(z_j)]
+    sum: ComplexArray  # (D, D): E[z_i z_j]
+
+
+def integrate_moments(nodes: Nodes) -> Expectations:
+    """Moments of a single distribution, in the order of its frame."""
+    cells, frame, _ = nodes
+    weight = nodes.weights()[1]
+    size = frame.dimension
+    harmonics = np.zeros((max(frame.order, 2), size), dtype=complex)
+    difference, total = np.zeros((2, size, size), dtype=complex)
+    for part in blocks(cells):
+        points = cells.points(frame, part)
+        moments = frame.integrate(points).moments
+        p = weight[part]
+        z = 1.0 + less_one(points.psi)
+        power = np.ones_like(z)
+        for t in range(harmonics.shape[0]):
+            power = power * z
+            harmonics[t] += np.append(power @ p, moments[:, t] @ p)
+        z = np.vstack([z, moments[:, :1].T])
+        difference += (p * z) @ z.conj().T
+        total += (p * z) @ z.T
+    turn = np.exp(1j * frame.anchor[0])
+    harmonics *= turn ** np.arange(1, harmonics.shape[0] + 1)[:, None]
+    np.fill_diagonal(difference, 1.0)
+    np.fill_diagonal(total, 0.0)
+    difference *= np.outer(turn, turn.conj())
+    total *= np.outer(turn, turn)
+    np.fill_diagonal(total, harmonics[1])
+    return Expectations(harmonics, difference, total)
+
+
+# ---- draws ----------------------------------------------------------------------------------------------------------
+
+
+class CellProposal(NamedTuple):
+    """Upper bounds of v - f(anchor) on the cells around the nodes, and sums of their exponentials."""
+
+    bound: FloatArray
+    mass: FloatArray
+
+
+def make_proposal(nodes: Nodes) -> CellProposal:
+    """What draws of a single distribution are proposed by."""
+    # At the highest concentrations rounding lets a bound fall short of the density by up to 1e-9.
+    bound = bounds(nodes.cells, nodes.frame) + 1e-9
+    return CellProposal(bound, np.cumsum(np.exp(bound - bound.max())))
+
+
+def sample_nodes(nodes: Nodes, proposed: CellProposal, count: int, rng: np.random.Generator) -> FloatArray:
+    """Draws (count, D) of a single distribution, in the order of its frame, by rejection from a density constant on
+    cells.
+
+    A cell is drawn by exp(bound), a point in it uniformly, and kept with probability exp(v - bound) <= 1; the
+    analytic angle follows from its own distribution.
+    """
+    cells, frame, _ = nodes
+    if frame.dimension == 1:
+        return gvm_sample(frame.integrate(cells.points(frame)).eta, count, rng) + frame.anchor
+    bound, mass = proposed
+    accepted = [np.zeros((0, frame.dimension))]
+    missing, rate = count, 0.5
+    while missing > 0:
+        proposals = min(int(missing / rate) + 16, 1 << 17)  # proposed at a time: bounds the memory
+        places = np.searchsorted(mass, rng.random(proposals) * mass[-1], side="right")
+        drawn = _accept(cells, frame, bound, places, rng)[:missing]
+        accepted.append(drawn)
+        missing -= drawn.shape[0]
+        rate = max(rate if missing <= 0 else drawn.shape[0] / proposals, 0.01)
+    return np.concatenate(accepted) + frame.anchor
+
+
+def _accept(cells: Cells, frame: Frame, bound: FloatArray, places: np.ndarray, rng: np.random.Generator) -> FloatArray:
+    """Of points drawn in the cells at `places`, those accepted, each with a draw of the analytic angle."""
+    chosen = cells.keep(places)
+    points = chosen.points(frame)
+    shift = rng.uniform(-1.0, 1.0, size=points.psi.shape) * cells.radius[:, None]
+    points = Points(points.rows, points.psi + shift)
+    analytic = frame.integrate(points)
+    kept = np.log1p(-rng.random(places.size)) <= analytic.value - bound[places]
+    last = gvm_sample(analytic.eta[kept], 1, rng)
+    return np.vstack([points.psi[:, kept], last]).T

@@ -1,24 +1,12 @@
 """Expectation propagation: a Gaussian in the plane of every angle, times a circle constraint and a site for each.
 
-The loop of expectation propagation: Gaussian posterior, cavities, tilted moments, back-tracked parallel updates.
+The loop is in `_parallel_updates`, the tilted distributions in `_tilted`. Here are the problem with its checks, the
+symmetry of its solutions, and the result.
 
-All Gaussians are in natural parameters: -½xᵀΛx + hᵀx. With Φ(Λ, h) = log ∫ exp(-½xᵀΛx + hᵀx) dx the normaliser is
-
-    log Z = Φ(Λ₀ + S, h₀ + h) - Φ(Λ₀, h₀) + Σ_n [log Z̃_n - Φ(Λ_n, h_n)],
-
-(S, h) the sites, (Λ_n, h_n) the posterior marginal of angle n in the plane and Z̃_n the tilted normaliser of its
-unnormalised cavity. No cavity needs to be proper.
-
-Distributions on the circle from one or several solutions of expectation propagation.
-
-Symmetric distributions in expectation propagation: which turns leave a distribution as it is, and solutions that are
-mirror images.
-
-A distribution without odd harmonics is the same after half a turn of all angles. Its Gaussian approximation either sits
-at the symmetric point (all means zero) or has picked one of two mirror solutions; then both are the answer. Angles that
-no coupling connects turn on their own, so all is done for each connected component.
-
-From what a user hands to expectation propagation to the problem its loop runs on, with all checks.
+**Symmetry.** A distribution without odd harmonics is the same after half a turn of all angles. Its Gaussian
+approximation either sits at the symmetric point (all means zero) or has picked one of two solutions that are half a
+turn apart; then both are the answer. Angles that no coupling connects turn on their own, so all is done for each
+connected component.
 """
 
 from __future__ import annotations
@@ -38,289 +26,307 @@ from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackError, eigsh
 
 from mgvm import _validation as check
+from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, ExponentialFamily, total_concentration
-from mgvm.inference._tilted import GridSites, HarmonicSites, Sites, SoftSites, Tilted
+from mgvm.circle.grid_density import GridDensity
+from mgvm.inference._parallel_updates import (
+    Approximation,
+    ParallelState,
+    Problem,
+    Run,
+    Workspace,
+    evaluate,
+    iterate,
+    log_normalizer_shares,
+    step_sites,
+)
+from mgvm.inference._tilted import GridSites, HarmonicSites, Sites
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer
 from mgvm.natural.parameters import dense_coupling, natural
 
-_HALVINGS = 40  # of one step: then the sites are as good as they get
-_MEMORY_ITERATE = 12  # iterates that an extrapolation combines
-_PLAIN = 4  # sweeps before the first
-_SETTLED = 0.01  # change below which the sweeps are taken to be near a fixed point
-_WORSE = 2.0  # an extrapolation that multiplies the change by more is not taken
-_PATIENCE = 40  # sweeps without progress before the step is shortened
-_SHORTER = 0.6
-_SHORTEST = 0.02
-_LARGEST = 1e14  # of a cavity's parameters: beyond, its distribution on the circle is narrower than doubles resolve
 
+@dataclass(frozen=True, eq=False, repr=False)
+class EPResult:
+    """What expectation propagation found.
 
-@dataclass(frozen=True)
-class Problem:
-    """A Gaussian in the plane of every angle, x = [cos; sin], times one site for each angle."""
+    Natural parameters are those of exp(-½xᵀΛx + hᵀx) with x = (cos φ, sin φ).
 
-    precision: FloatArray  # (N, N), one for cos and one for sin, or (2N, 2N)
-    linear: FloatArray  # (N, 2), h₀
-    sites: Sites
-    constant: float  # what log Z needs besides the sum over angles
-    shift: float = 0.0  # what was added to the diagonal of the precision and makes no difference on the torus
+    Attributes
+    ----------
+    converged : bool
+        Whether the moments of all tilted distributions match those of the Gaussian posterior to the tolerance.
+    trace : ndarray
+        The largest mismatch after each sweep, in units of each distribution's width.
+    log_normalizer : LogNormalizer
+        log Z; its standard error is NaN, since the approximation does not know its own.
+    site_precision, site_linear : ndarray, shapes (N, 2, 2) and (N, 2)
+        The Gaussian sites.
+    cavity_precision, cavity_linear : ndarray, shapes (N, 2, 2) and (N, 2)
+        The Gaussian posterior of each angle without its own site. It need not be proper.
+    mean, covariance : ndarray, shapes (N, 2) and (N, 2, 2)
+        The Gaussian posterior of x for each angle.
+    symmetric : bool
+        Whether the distribution, or an unconnected part of it, is unchanged by a turn of its angles (by π, say). If its
+        solution is not, marginals and log Z are those of all turned copies together; sites, cavities, mean and
+        covariance describe one.
+    solution_weight : ndarray, shape (N,)
+        Mass of the solution they describe, 1 where there is only one.
+    shift : float
+        What was added to the diagonal of the precision when the engine was given a distribution.
+    """
 
-    @property
-    def size(self) -> int:
-        """The number of angles."""
-        return int(self.linear.shape[0])
-
-
-class Approximation(NamedTuple):
-    """Natural parameters of the Gaussian sites."""
-
-    precision: FloatArray  # (N, 2, 2)
-    linear: FloatArray  # (N, 2)
-
-
-class Posterior(NamedTuple):
-    """Marginals of the Gaussian posterior, and the share of every angle in -½ log|Λ₀ + S|."""
-
-    mean: FloatArray  # (N, 2)
-    covariance: FloatArray  # (N, 2, 2)
-    precision: FloatArray  # (N, 2, 2), inverse of each covariance
-    linear: FloatArray  # (N, 2)
-    log_volume: FloatArray  # (N,)
-
-
-class State(NamedTuple):
-    """Sites with all that follows from them."""
-
-    sites: Approximation
-    posterior: Posterior
+    converged: bool
+    trace: FloatArray
+    log_normalizer: LogNormalizer
+    site_precision: FloatArray
+    site_linear: FloatArray
     cavity_precision: FloatArray
     cavity_linear: FloatArray
-    tilted: Tilted
-    change: float
+    mean: FloatArray
+    covariance: FloatArray
+    symmetric: bool
+    solution_weight: FloatArray
+    shift: float
+    _solution: Solution
+
+    def __repr__(self) -> str:
+        state = "converged" if self.converged else "not converged"
+        return f"EPResult({len(self.mean)} angles, {state}, log Z {float(self.log_normalizer):.6g})"
+
+    @cached_property
+    def marginals(self) -> CircularDistribution:
+        """The tilted distributions (cavity times site), one batch (N,)."""
+        return self._solution.marginals()
+
+    @cached_property
+    def leave_one_out(self) -> CircularDistribution:
+        """p(φ_n | all data but n), one batch (N,): the cavities on the circle."""
+        return self._solution.leave_one_out()
+
+    def leave_one_out_log_density(self) -> FloatArray:
+        """log p(data n | all data but n), (N,)."""
+        return self._solution.leave_one_out_log_density()
 
 
-class Run(NamedTuple):
-    """Where the loop ended."""
+def expectation_propagation(
+    covariance: Any,
+    sites: ArrayLike | None = None,
+    *,
+    log_likelihood: ArrayLike | None = None,
+    mean: ArrayLike | None = None,
+    max_sweeps: int = 200,
+    tolerance: float = 1e-8,
+    damping: float = 1.0,
+    start: EPResult | None = None,
+) -> EPResult:
+    r"""Approximate N(x; mean, K) Π_n site_n(φ_n), x_n = (cos φ_n, sin φ_n), by Gaussian sites in the plane.
 
-    state: State
-    trace: FloatArray
-    converged: bool
+    Each tilted distribution, Gaussian cavity on the circle times site, is a GvM whose first two moments are exact; the
+    Gaussian posterior is made to match its mean and covariance at every angle. With one angle, or with no coupling, the
+    answer is exact. Where data are weak and the prior stiff the marginals come out too narrow.
 
+    Parameters
+    ----------
+    covariance : array_like, shape (N, N) or (2N, 2N), or a distribution
+        One kernel for the cosines and for the sines; or the covariance of x = [cos; sin], cosines first; or an
+        mGvM, whose a and b are then the sites.
+    sites : array_like of complex, shape (N, T)
+        Log-likelihoods Re Σ_t conj(η_t) e^{itφ}; zeros where there is no data.
+    log_likelihood : array_like, shape (N, n)
+        Instead of `sites`: values at the angles -π + 2πj/n, -inf where an angle is impossible.
+    mean : array_like, shape (2N,), optional
+        Mean of x, cosines first.
+    max_sweeps : int
+        Each costs one Cholesky factorisation and one triangular inverse of a (2N, 2N) matrix.
+    tolerance : float
+        Largest mismatch of mean or covariance, in units of each distribution's width.
+    damping : float
+        Length of a step, at most 1. Steps are shortened by themselves where one fails.
+    start : EPResult, optional
+        A result to start from, for a similar problem with as many angles.
 
-class Workspace:
-    """One (2N, 2N) array in Fortran order that every factorisation is done in."""
+    Returns
+    -------
+    EPResult
 
-    def __init__(self, problem: Problem):
-        self.problem = problem
-        self.array = np.empty((2 * problem.size, 2 * problem.size), order="F")
-
-    def _fill(self, sites: FloatArray) -> None:
-        """Λ₀ + S, lower triangle."""
-        size, array, prior = self.problem.size, self.array, self.problem.precision
-        if prior.shape[0] == size:
-            array[:size, :size] = prior
-            array[size:, size:] = prior
-            array[size:, :size] = 0.0
-        else:
-            array[...] = prior
-        diagonal = array.reshape(-1, order="F")
-        step = 2 * size + 1
-        diagonal[: size * step : step] += sites[:, 0, 0]
-        diagonal[size * step :: step] += sites[:, 1, 1]
-        diagonal[size : size * step : step] += sites[:, 0, 1]
-
-    def factor(self, sites: FloatArray) -> FloatArray | None:
-        """L with LLᵀ = Λ₀ + S, in place, or None where that is not positive definite."""
-        self._fill(sites)
-        factor, failed = lapack.dpotrf(self.array, lower=1, clean=1, overwrite_a=1)
-        return None if failed else factor
-
-    def posterior(self, sites: Approximation) -> Posterior | None:
-        """Marginals by one Cholesky factorisation and one triangular inverse, or None where Λ₀ + S is not positive.
-
-        With Λ₀ + S = LLᵀ the marginals are products of columns of L⁻¹: the full inverse, half as much work again, is
-        not needed.
-        """
-        size = self.problem.size
-        factor = self.factor(sites.precision)
-        if factor is None:
-            return None
-        logs = np.log(np.diagonal(factor))
-        inverse, failed = lapack.dtrtri(factor, lower=1, overwrite_c=1)
-        if failed:
-            return None
-        linear = (self.problem.linear + sites.linear).T.ravel()
-        mean = ((inverse @ linear) @ inverse).reshape(2, size).T
-        rows = inverse.T
-        squares = np.einsum("ij,ij->i", rows, rows)
-        covariance = np.empty((size, 2, 2))
-        covariance[:, 0, 0], covariance[:, 1, 1] = squares[:size], squares[size:]
-        # Columns of the sin half are zero above their diagonal, so only their rows meet.
-        covariance[:, 0, 1] = covariance[:, 1, 0] = np.einsum("ij,ij->i", rows[:size, size:], rows[size:, size:])
-        precision = inverse_pairs(covariance)
-        if precision is None or not np.isfinite(mean).all():
-            return None
-        own = np.einsum("nij,nj->ni", precision, mean)
-        return Posterior(mean, covariance, precision, own, -logs[:size] - logs[size:])
-
-
-def inverse_pairs(matrices: FloatArray) -> FloatArray | None:
-    """Inverses of symmetric 2 x 2 matrices (N, 2, 2), or None where one is not positive definite."""
-    determinant = matrices[:, 0, 0] * matrices[:, 1, 1] - matrices[:, 0, 1] ** 2
-    if not ((matrices[:, 0, 0] > 0.0) & (determinant > 0.0) & np.isfinite(determinant)).all():
-        return None
-    out = np.empty_like(matrices)
-    out[:, 0, 0], out[:, 1, 1] = matrices[:, 1, 1], matrices[:, 0, 0]
-    out[:, 0, 1] = out[:, 1, 0] = -matrices[:, 0, 1]
-    out /= determinant[:, None, None]
-    return out
-
-
-def log_normalizer_shares(problem: Problem, state: State) -> FloatArray:
-    """What every angle adds to log Z, (N,); the problem's constant comes on top.
-
-    In Φ(Λ₀ + S, h₀ + h) - Σ_n Φ(Λ_n, h_n) the quadratic terms of narrow distributions are huge and all but cancel. With
-    m the posterior mean and h_n = h + cavity they are ½ m·(h₀ + h) - ½ m·(h + cavity) = ½ m·(h₀ - cavity).
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm.inference import expectation_propagation
+    >>> time = np.arange(3.0)
+    >>> kernel = 0.5 * np.exp(-np.abs(time[:, None] - time) / 5.0)
+    >>> seen = 4.0 * np.exp(1j * np.array([[0.1], [0.0], [0.9]])) * np.array([[1.0], [0.0], [1.0]])
+    >>> result = expectation_propagation(kernel, seen)
+    >>> result.converged, result.marginals.mean_direction().round(3)
+    (True, array([0.319, 0.5  , 0.681]))
     """
-    posterior, v = state.posterior, state.posterior.covariance
-    quadratic = 0.5 * (posterior.mean * (problem.linear - state.cavity_linear)).sum(axis=1)
-    determinant = v[:, 0, 0] * v[:, 1, 1] - v[:, 0, 1] ** 2
-    return posterior.log_volume - 0.5 * np.log(determinant) + quadratic + state.tilted.log_normalizer
+    problem = _problem(covariance, sites, log_likelihood, mean)
+    sweeps = check.integer(max_sweeps, "max_sweeps", minimum=1)
+    goal = check.single_positive(tolerance, "tolerance")
+    step = check.single_positive(damping, "damping")
+    if step > 1.0:
+        raise ValueError(f"damping must be at most 1 (no damping), got {damping}")
+    workspace, found = Workspace(problem), find_symmetry(problem)
+    sweep = partial(iterate, workspace, max_sweeps=sweeps, tolerance=goal, damping=step)
+    run = sweep(_start(workspace, start, found))
+    return _result(workspace, found, *_find_second(workspace, found, run, sweep))
 
 
-def evaluate(workspace: Workspace, sites: Approximation) -> State | None:
-    """Posterior, cavities and tilted distributions of given sites, or None where they make no posterior."""
-    posterior = workspace.posterior(sites)
-    if posterior is None:
-        return None
-    precision = posterior.precision - sites.precision
-    linear = posterior.linear - sites.linear
-    if not (np.abs(precision).max() < _LARGEST and np.abs(linear).max() < _LARGEST):
-        return None
-    tilted = workspace.problem.sites.tilted(precision, linear)
-    shift, spread = _mismatch(tilted, posterior)
-    change = float(max(np.abs(shift).max(), np.abs(spread).max()))
-    if not (np.isfinite(change) and np.isfinite(tilted.log_normalizer).all()):
-        return None
-    return State(sites, posterior, precision, linear, tilted, change)
+def _find_second(
+    workspace: Workspace, found: Symmetry, run: Run, sweep: Callable[[ParallelState], Run]
+) -> tuple[Run, Run | None]:
+    """The run, and one from half a turn away where a half turn is cheap enough for a second solution to matter."""
+    turned = may_half_turn(workspace.problem, run.state, found)
+    if not turned.any():
+        return run, None
+    unsure = is_undecided(run.state, found, turned)
+    if unsure.any():
+        begin = evaluate(workspace, tilted_start(workspace, run.state, found, unsure))
+        if begin is not None:
+            run = better_first(workspace.problem, found, run, sweep(begin))[0]
+    begin = evaluate(workspace, half_turned_sites(run.state, found, turned))
+    return (run, None) if begin is None else better_first(workspace.problem, found, run, sweep(begin))
 
 
-def _mismatch(tilted: Tilted, posterior: Posterior) -> tuple[FloatArray, FloatArray]:
-    """Means (N, 2) and covariances (N, 2, 2), tilted less posterior, in units of each tilted distribution's own width."""
-    width = tilted.covariance[:, 0, 0] + tilted.covariance[:, 1, 1]
-    shift = (tilted.mean - posterior.mean) / np.sqrt(width)[:, None]
-    return shift, (tilted.covariance - posterior.covariance) / width[:, None, None]
+def _problem(covariance: Any, sites: Any, log_likelihood: Any, mean: Any) -> Problem:
+    if not all(hasattr(covariance, name) for name in ("a", "b", "P", "Q")):
+        if not hasattr(covariance, "__len__") or isinstance(covariance, (str, bytes)):
+            raise TypeError(
+                "covariance must be a covariance matrix, with sites or log_likelihood beside it, or an MGvM alone, got "
+                f"{type(covariance).__name__}"
+            )
+        return from_covariance(covariance, sites, log_likelihood, mean)
+    if sites is not None or log_likelihood is not None or mean is not None:
+        raise ValueError(
+            "a distribution brings its own sites and mean; give it alone, or a covariance with sites or log_likelihood"
+        )
+    return from_distribution(covariance)
 
 
-def stepped(state: State, step: float) -> Approximation:
-    """Sites moved towards those that match the tilted moments: tilted minus cavity = site + (tilted - posterior)."""
-    tilted = state.tilted
-    linear = np.einsum("nij,nj->ni", tilted.precision, tilted.mean)
-    return Approximation(
-        state.sites.precision + step * (tilted.precision - state.posterior.precision),
-        state.sites.linear + step * (linear - state.posterior.linear),
+def _start(workspace: Workspace, start: EPResult | None, found: Symmetry) -> ParallelState:
+    """The state to sweep from: a former result's sites, or none, tilted where the distribution is symmetric."""
+    size = workspace.problem.size
+    if start is not None:
+        if not isinstance(start, EPResult):
+            raise TypeError(f"start must be an EPResult or None, got {type(start).__name__}")
+        if start.mean.shape[0] != size:
+            raise ValueError(f"start has {start.mean.shape[0]} angles, the problem {size}; leave start away")
+        moved = start.site_precision - (workspace.problem.shift - start.shift) * np.eye(2)
+        state = evaluate(workspace, Approximation(moved, np.array(start.site_linear)))
+        if state is not None:
+            return state
+    level = _level(workspace)
+    tilted = evaluate(workspace, tilted_start(workspace, level, found, found.orders != 1)) if found.any else None
+    return level if tilted is None else tilted
+
+
+def _level(workspace: Workspace) -> ParallelState:
+    """The state without sites; where rounding makes the prior's own factorisation fail, with the least that helps."""
+    size = workspace.problem.size
+    extra = 0.0
+    scale = float(np.abs(np.diagonal(workspace.problem.precision)).max())
+    for exponent in range(-15, 3):
+        sites = Approximation(np.broadcast_to(extra * np.eye(2), (size, 2, 2)).copy(), np.zeros((size, 2)))
+        state = evaluate(workspace, sites)
+        if state is not None:
+            return state
+        extra = scale * 10.0**exponent
+    raise ValueError("the prior is too ill-conditioned to factorise; add a nugget of 1e-3 of the kernel variance")
+
+
+def _result(workspace: Workspace, found: Symmetry, run: Run, other: Run | None) -> EPResult:
+    """Put one solution, its turned copies and the other one together."""
+    state, size = run.state, workspace.problem.size
+    logs = component_log_normalizers(workspace.problem, found, state)
+    picked = has_broken(state, found)
+    logs = logs + np.where(picked, copies_gain(workspace, state, found), 0.0)
+    count = np.where(picked, np.maximum(found.orders, 1), 1)[found.labels]
+    copies = [
+        SolutionCopy(state, np.full(size, 2.0 * np.pi * k) / count, np.where(k < count, 1.0 / count, 0.0))
+        for k in range(int(count.max()))
+    ]
+    # A second solution counts up to a mismatch of 0.02 although its sweeps ran out.
+    if other is not None and (other.converged or other.state.change < 0.02):
+        logs, weight = add_second(workspace.problem, found, state, other.state, logs)
+        share = weight[found.labels]
+        copies = [copy._replace(weight=copy.weight * share) for copy in copies]
+        if (share < 1.0).any():
+            copies.append(SolutionCopy(other.state, np.zeros(size), 1.0 - share))
+    solution = Solution(workspace.problem.sites, tuple(copies), (picked & (found.orders == 0))[found.labels])
+    _warn(run, solution, bool(picked.any()))
+    value = float(logs.sum() + workspace.problem.constant)
+    return EPResult(
+        converged=run.converged,
+        trace=run.trace,
+        log_normalizer=LogNormalizer(value, standard_error=float("nan"), method="expectation propagation"),
+        site_precision=state.sites.precision,
+        site_linear=state.sites.linear,
+        cavity_precision=state.cavity_precision,
+        cavity_linear=state.cavity_linear,
+        mean=state.posterior.mean,
+        covariance=state.posterior.covariance,
+        symmetric=found.any,
+        solution_weight=np.where(solution.uniform, 0.0, copies[0].weight),
+        shift=workspace.problem.shift,
+        _solution=solution,
     )
 
 
-class _History:
-    """The last iterates, and the combination of them that would have left the smallest residual (Anderson).
-
-    The residual is the mismatch of moments in units of each distribution's width, so that no angle counts for more
-    because its natural parameters are large; the combination is applied to the natural parameters.
-    """
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[FloatArray, FloatArray, FloatArray]] = []
-
-    def add(self, state: State) -> None:
-        """Keep a state."""
-        full = stepped(state, 1.0)
-        here = np.concatenate([state.sites.precision.ravel(), state.sites.linear.ravel()])
-        there = np.concatenate([full.precision.ravel(), full.linear.ravel()])
-        shift, spread = _mismatch(state.tilted, state.posterior)
-        self.rows = [*self.rows[-_MEMORY_ITERATE:], (here, there, np.concatenate([shift.ravel(), spread.ravel()]))]
-
-    def proposal(self) -> Approximation | None:
-        """Sites extrapolated from what is kept; None where there is too little."""
-        if len(self.rows) < 3:
-            return None
-        _, ends, residuals = (np.array(part) for part in zip(*self.rows, strict=True))
-        share = np.linalg.lstsq(np.diff(residuals, axis=0).T, residuals[-1], rcond=1e-8)[0]
-        sites = ends[-1] - share @ np.diff(ends, axis=0)
-        size = sites.size // 6
-        return Approximation(sites[: 4 * size].reshape(size, 2, 2), sites[4 * size :].reshape(size, 2))
+def _warn(run: Run, solution: Solution, is_symmetric: bool) -> None:
+    """Say what a user must know of a run."""
+    if not run.converged:
+        warnings.warn(
+            f"expectation propagation stopped after {run.trace.size - 1} sweeps with a mismatch of "
+            f"{run.state.change:.2g} and returns the best state it saw; try more sweeps (max_sweeps), damping=0.5, a "
+            "nugget of at least 1e-3 of the kernel variance, or another start",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    if not solution.is_single:
+        reason = "the distribution is unchanged by a turn of its angles" if is_symmetric else "a half turn costs little"
+        warnings.warn(
+            f"expectation propagation found several solutions, since {reason}: marginals and log_normalizer are those "
+            "of all of them together; sites, cavities, mean and covariance describe one (see solution_weight)",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
 
 
-def iterate(workspace: Workspace, start: State, max_sweeps: int, tolerance: float, damping: float) -> Run:
-    """Sweep from `start` until nothing changes: parallel steps, extrapolated once they settle into a slow decay."""
-    state, best, step, stale, history = start, start, damping, 0, _History()
-    trace = [start.change]
-    while state.change > tolerance and len(trace) <= max_sweeps:
-        history.add(state)
-        following = None
-        proposal = history.proposal() if len(trace) > _PLAIN and state.change < _SETTLED else None
-        if proposal is not None:
-            following = evaluate(workspace, proposal)
-            if following is None or following.change > _WORSE * state.change:
-                history, following = _History(), None
-        if following is None:
-            following = _advance(workspace, state, step)
-        if following is None:
-            break
-        state = following
-        trace.append(state.change)
-        stale = 0 if state.change < best.change else stale + 1
-        if state.change < best.change:
-            best = state
-        if stale >= _PATIENCE:
-            step, stale = max(step * _SHORTER, _SHORTEST), 0
-    return Run(best, np.array(trace), best.change <= tolerance)
+# ---- one solution or several ----------------------------------------------------------------------------------------
 
 
-def _advance(workspace: Workspace, state: State, step: float) -> State | None:
-    """One sweep, its step halved until the posterior exists."""
-    for _ in range(_HALVINGS):
-        following = evaluate(workspace, stepped(state, step))
-        if following is not None:
-            return following
-        step *= 0.5
-    return None
-
-
-_MEMORY = 2**26  # numbers on all grids together
-_FEWEST, _MOST = 1024, 2**15
-
-
-class Side(NamedTuple):
+class SolutionCopy(NamedTuple):
     """One solution, turned by `turn` (N,), that holds `weight` (N,) of the mass of each angle."""
 
-    state: State
+    state: ParallelState
     turn: FloatArray
     weight: FloatArray
 
 
 class Solution(NamedTuple):
-    """All sides; `uniform` (N,) marks angles of a component that any turn leaves as it is."""
+    """All copies; `uniform` (N,) marks angles of a component that any turn leaves as it is."""
 
     sites: Sites
-    sides: tuple[Side, ...]
+    copies: tuple[SolutionCopy, ...]
     uniform: np.ndarray
 
     @property
     def is_single(self) -> bool:
-        """Whether one side is all there is."""
-        return len(self.sides) == 1 and not bool(self.uniform.any())
+        """Whether one copy is all there is."""
+        return len(self.copies) == 1 and not bool(self.uniform.any())
 
     def marginals(self) -> CircularDistribution:
-        """Tilted distributions, mixed over the sides."""
-        dists = [self.sites.dist(side.state.cavity_precision, side.state.cavity_linear) for side in self.sides]
-        return dists[0] if self.is_single else self._mixed(dists, [side.weight for side in self.sides])
+        """Tilted distributions, mixed over the copies."""
+        dists = [self.sites.dist(copy.state.cavity_precision, copy.state.cavity_linear) for copy in self.copies]
+        return dists[0] if self.is_single else self._mixed(dists, [copy.weight for copy in self.copies])
 
     def leave_one_out(self) -> CircularDistribution:
-        """Cavities on the circle, mixed over the sides (without its site, side k weighs w_k / L_k)."""
+        """Cavities on the circle, mixed over the copies (without its site, copy k weighs w_k / L_k)."""
         dists = [
-            self.sites.cavity_distribution(side.state.cavity_precision, side.state.cavity_linear) for side in self.sides
+            self.sites.cavity_distribution(copy.state.cavity_precision, copy.state.cavity_linear)
+            for copy in self.copies
         ]
         if self.is_single:
             return dists[0]
@@ -330,34 +336,30 @@ class Solution(NamedTuple):
 
     def leave_one_out_log_density(self) -> FloatArray:
         """log p(data n | data without n) = -log Σ_k w_k / L_k."""
-        logs = self._log_weights_over_predictives()
-        peak = logs.max(axis=0)
-        return -(peak + np.log(np.exp(logs - peak).sum(axis=0)))
+        return -log_sum_exp(self._log_weights_over_predictives(), axis=0)
 
     def _log_weights_over_predictives(self) -> FloatArray:
         rows = []
-        for side in self.sides:
-            predictive = self.sites.log_predictive(side.state.cavity_precision, side.state.cavity_linear)
-            rows.append(np.log(np.maximum(side.weight, 1e-300)) - predictive)
+        for copy in self.copies:
+            predictive = self.sites.log_predictive(copy.state.cavity_precision, copy.state.cavity_linear)
+            rows.append(np.log(np.maximum(copy.weight, 1e-300)) - predictive)
         return np.array(rows)
 
     def _mixed(self, dists: list[CircularDistribution], weights: list[FloatArray]) -> CircularDistribution:
         """The mixture on a grid fine enough for the narrowest part, as far as memory goes."""
-        from mgvm.circle.grid_density import GridDensity
-
-        most = int(np.clip(_MEMORY // self.sites.size, _FEWEST, _MOST))
+        most = int(np.clip(2**26 // self.sites.size, 1024, 2**15))  # 512 MB on all grids together
         cells = min(max(_cells(dist) for dist in dists), most)
-        angles = -np.pi + 2.0 * np.pi / cells * np.arange(cells)
+        angles = periodic_grid(cells)
         density = np.zeros((self.sites.size, cells))
-        for dist, weight, side in zip(dists, weights, self.sides, strict=True):
-            density += weight[:, None] * dist[:, None].pdf(angles - side.turn[:, None])
+        for dist, weight, copy in zip(dists, weights, self.copies, strict=True):
+            density += weight[:, None] * dist[:, None].pdf(angles - copy.turn[:, None])
         density[self.uniform] = 1.0
         with np.errstate(divide="ignore"):
             return GridDensity(np.log(density))
 
 
 def _cells(dist: CircularDistribution) -> int:
-    """Grid points that resolve a distribution, twice over since the logarithm of a mixture bends more sharply than its parts."""
+    """Grid points that resolve a distribution, twice over: the logarithm of a mixture bends more than its parts."""
     if isinstance(dist, ExponentialFamily):
         widest = float(total_concentration(dist._eta).max())
         return 128 + int(20.0 * np.sqrt(min(widest, 1e12)))
@@ -365,13 +367,10 @@ def _cells(dist: CircularDistribution) -> int:
     return 2 * int(values.shape[-1])
 
 
-_CONNECTED = 1e-12  # of the geometric mean of two diagonal entries: a smaller entry is rounding
-_TILT = 3.0  # linear term that leads a start away from a symmetric point; 1 often falls back where 3 does not
-_POWER_STEPS = 30
-_SHORT = 0.5  # means below it may belong to a solution between two sides
-_BROKEN = 1e-3  # mean length from which a symmetric component counts as having picked a side
-MIRROR_ENERGY = 10.0  # nats: a half turn that costs more leaves the other side below 5e-5 of the mass
-_NODES, _WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
+# ---- symmetry -------------------------------------------------------------------------------------------------------
+
+_HALF_TURN_ENERGY = 10.0  # nats: a half turn that costs more leaves the other solution below 5e-5 of the mass
+_HERMITE_NODES, _HERMITE_WEIGHTS = np.polynomial.hermite_e.hermegauss(40)
 
 
 class Symmetry(NamedTuple):
@@ -404,11 +403,12 @@ def _blocks(problem: Problem) -> tuple[FloatArray, FloatArray, FloatArray]:
     return prior[:size, :size], prior[size:, size:], prior[size:, :size]
 
 
-def symmetry(problem: Problem) -> Symmetry:
+def find_symmetry(problem: Problem) -> Symmetry:
     """Components of the prior's graph, and the greatest common divisor of all harmonics in each."""
     cos, sin, cross = _blocks(problem)
     scale = np.sqrt(np.abs(np.diagonal(cos)))
-    bound = _CONNECTED * np.maximum(scale, np.finfo(float).tiny)
+    # An entry below 1e-12 of the geometric mean of two diagonal entries is rounding.
+    bound = 1e-12 * np.maximum(scale, np.finfo(float).tiny)
     bound = bound[:, None] * scale
     linked = np.asarray(np.abs(cos) > bound)
     uneven = np.asarray(np.zeros(problem.size, dtype=bool))
@@ -425,55 +425,56 @@ def symmetry(problem: Problem) -> Symmetry:
     return Symmetry(labels, orders)
 
 
-def tilted_start(workspace: Workspace, level: State, found: Symmetry, chosen: np.ndarray) -> Approximation:
-    """Sites with the chosen components tilted along their softest direction, to the side where their means are.
+def tilted_start(workspace: Workspace, level: ParallelState, found: Symmetry, chosen: np.ndarray) -> Approximation:
+    """Sites with the chosen components tilted along their softest direction, to where their means are.
 
     That is the leading eigenvector of the posterior covariance after one step from `level`, by inverse iteration.
     """
-    size, sites = workspace.problem.size, stepped(level, 1.0)
+    size, sites = workspace.problem.size, step_sites(level, 1.0)
     factor = workspace.factor(sites.precision)
     vector = np.random.default_rng(0).uniform(0.5, 1.0, 2 * size)
-    for _ in range(0 if factor is None else _POWER_STEPS):
+    for _ in range(0 if factor is None else 30):
         vector = lapack.dpotrs(factor, vector, lower=1)[0]
         pairs = vector.reshape(2, size)
         length = np.sqrt(found.total((pairs**2).sum(axis=0)))[found.labels]
         vector = (pairs / length).ravel()
     pairs = vector.reshape(2, size).T
     scale = found.largest(np.abs(pairs).max(axis=1))
-    sign = np.where(found.total((pairs * level.posterior.mean).sum(axis=1)) < 0.0, -_TILT, _TILT)
+    # A linear term of 3 leads away from a symmetric point; 1 often falls back.
+    sign = np.where(found.total((pairs * level.posterior.mean).sum(axis=1)) < 0.0, -3.0, 3.0)
     factors = np.where(chosen, sign / scale, 0.0)[found.labels]
     return Approximation(level.sites.precision, level.sites.linear + factors[:, None] * pairs)
 
 
-def broken(state: State, found: Symmetry) -> np.ndarray:
-    """Which symmetric components have picked a side, (components,)."""
+def has_broken(state: ParallelState, found: Symmetry) -> np.ndarray:
+    """Which symmetric components have broken their symmetry, (components,)."""
     length = found.largest(np.abs(state.tilted.mean).max(axis=1))
-    return (found.orders != 1) & (length > _BROKEN)
+    return (found.orders != 1) & (length > 1e-3)
 
 
-def undecided(state: State, found: Symmetry, turned: np.ndarray) -> np.ndarray:
-    """Which of the given components have short means only: a solution between two sides, perhaps."""
-    return turned & (found.largest(np.abs(state.tilted.mean).max(axis=1)) < _SHORT)
+def is_undecided(state: ParallelState, found: Symmetry, turned: np.ndarray) -> np.ndarray:
+    """Which of the given components have short means only: a solution between two copies, perhaps."""
+    return turned & (found.largest(np.abs(state.tilted.mean).max(axis=1)) < 0.5)
 
 
-def reversible(problem: Problem, state: State, found: Symmetry) -> np.ndarray:
-    """Components without symmetry whose half turn is cheap: the far side may hold a second solution."""
+def may_half_turn(problem: Problem, state: ParallelState, found: Symmetry) -> np.ndarray:
+    """Components without symmetry whose half turn is cheap: a second solution may lie half a turn away."""
     dist = problem.sites.dist(state.cavity_precision, state.cavity_linear)
-    energy = found.total(problem.sites.mirror_energy(dist) + 2.0 * (problem.linear * state.tilted.mean).sum(axis=1))
+    energy = found.total(problem.sites.half_turn_energy(dist) + 2.0 * (problem.linear * state.tilted.mean).sum(axis=1))
     several = np.bincount(found.labels, minlength=found.orders.size) > 1
-    return (found.orders == 1) & (energy < MIRROR_ENERGY) & several
+    return (found.orders == 1) & (energy < _HALF_TURN_ENERGY) & several
 
 
 def separation_information(distance: FloatArray) -> FloatArray:
     """Mutual information (nats) of a fair label and a Gaussian whose means lie `distance` deviations apart."""
     # The log-likelihood ratio is N(d²/2, d²): I = log 2 - E log(1 + e^-L).
-    ratio = 0.5 * distance[..., None] ** 2 + distance[..., None] * _NODES
-    lost = (np.logaddexp(0.0, -ratio) * _WEIGHTS).sum(axis=-1) / _WEIGHTS.sum()
+    ratio = 0.5 * distance[..., None] ** 2 + distance[..., None] * _HERMITE_NODES
+    lost = (np.logaddexp(0.0, -ratio) * _HERMITE_WEIGHTS).sum(axis=-1) / _HERMITE_WEIGHTS.sum()
     return np.asarray(np.maximum(np.log(2.0) - lost, 0.0))
 
 
-def side_gain(workspace: Workspace, state: State, found: Symmetry) -> FloatArray:
-    """What the other sides add to log Z in each component that has picked one.
+def copies_gain(workspace: Workspace, state: ParallelState, found: Symmetry) -> FloatArray:
+    """What the other copies add to log Z in each component that has picked one.
 
     A mixture of turned copies has the entropy of one plus the information x holds on which it is: log g when they lie
     apart, less when they overlap. Over a continuum of turns it is about ½ log(1 + 2πF/e), F the Fisher information of x
@@ -489,7 +490,7 @@ def side_gain(workspace: Workspace, state: State, found: Symmetry) -> FloatArray
     return np.where(found.orders == 0, turns, fair * np.log(np.maximum(found.orders, 1)))
 
 
-def _times_precision(problem: Problem, state: State, vectors: FloatArray) -> FloatArray:
+def _times_precision(problem: Problem, state: ParallelState, vectors: FloatArray) -> FloatArray:
     """(Λ₀ + S) times vectors (N, 2)."""
     prior = problem.precision
     shared = prior.shape[0] == problem.size
@@ -507,12 +508,12 @@ def mixed_log_normalizer(first: FloatArray, second: FloatArray, distance: FloatA
     return np.logaddexp(first, second) - entropy * (1.0 - gained), weight
 
 
-def component_log_normalizers(problem: Problem, found: Symmetry, state: State) -> FloatArray:
+def component_log_normalizers(problem: Problem, found: Symmetry, state: ParallelState) -> FloatArray:
     """log Z of each component, without the problem's constant."""
     return found.total(log_normalizer_shares(problem, state))
 
 
-def reversed_sites(state: State, found: Symmetry, turned: np.ndarray) -> Approximation:
+def half_turned_sites(state: ParallelState, found: Symmetry, turned: np.ndarray) -> Approximation:
     """The sites seen after half a turn of the given components."""
     sign = np.where(turned, -1.0, 1.0)[found.labels]
     return Approximation(state.sites.precision, state.sites.linear * sign[:, None])
@@ -526,14 +527,14 @@ def better_first(problem: Problem, found: Symmetry, first: Run, second: Run) -> 
     return first, second
 
 
-def with_other(
-    problem: Problem, found: Symmetry, state: State, other: State, logs: FloatArray
+def add_second(
+    problem: Problem, found: Symmetry, state: ParallelState, other: ParallelState, logs: FloatArray
 ) -> tuple[FloatArray, FloatArray]:
     """log Z and weight of the first solution in each component, the second counted where it is another one."""
     apart = found.largest(np.abs(state.tilted.mean - other.tilted.mean).max(axis=1))
-    # Only across: a solution on the same side describes the same mass.
+    # Only across: a solution in the same direction describes the same mass.
     across = found.total((state.tilted.mean * other.tilted.mean).sum(axis=1)) < 0.0
-    new = (apart > _BROKEN) & (found.orders == 1) & across
+    new = (apart > 1e-3) & (found.orders == 1) & across
     # With Σ⁻¹m = h₀ + h, the distance of two Gaussians of like covariance is (m - m')·(h - h').
     moved = (state.posterior.mean - other.posterior.mean) * (state.sites.linear - other.sites.linear)
     distance = np.sqrt(np.maximum(found.total(moved.sum(axis=1)), 0.0))
@@ -541,9 +542,9 @@ def with_other(
     return np.where(new, mixed, logs), np.where(new, weight, 1.0)
 
 
+# ---- the problem ----------------------------------------------------------------------------------------------------
+
 LARGEST_SIZE = 16_384  # angles: the one (2N, 2N) array is then 8.6 GB
-_LEAST_CELLS = 16
-_SPHERICAL = 500  # angles up to which the whole spectrum of the coupling is found
 
 
 def from_distribution(dist: Any) -> Problem:
@@ -558,7 +559,7 @@ def from_distribution(dist: Any) -> Problem:
     size = parameters.dimension
     _check_size(size)
     coupling = dense_coupling(parameters).reshape(size, 2, size, 2).transpose(1, 0, 3, 2).reshape(2 * size, 2 * size)
-    shift = _spherical_shift(coupling) if size <= _SPHERICAL else _lanczos_shift(coupling)
+    shift = _spherical_shift(coupling) if size <= 500 else _lanczos_shift(coupling)
     precision = np.asfortranarray(-coupling)
     precision[np.diag_indices(2 * size)] += shift
     eta = np.concatenate([parameters.a[None, :], parameters.b]).T
@@ -594,11 +595,9 @@ def from_covariance(
     sites: ArrayLike | None,
     log_likelihood: ArrayLike | None = None,
     mean: ArrayLike | None = None,
-    radial_spread: float = 0.0,
 ) -> Problem:
     """N(mean, covariance) in the plane of every angle, and the sites."""
-    likelihoods = _sites(sites, log_likelihood)
-    factors: Sites = SoftSites(likelihoods, radial_spread) if radial_spread > 0.0 else likelihoods
+    factors = _sites(sites, log_likelihood)
     size = factors.size
     matrix = _checked_covariance(covariance, size)
     factor = lapack.dpotrf(matrix, lower=1, clean=1)[0]
@@ -654,10 +653,9 @@ def _check_concentration(eta: ComplexArray) -> None:
 
 def _values(log_likelihood: Any) -> FloatArray:
     values = check.real(log_likelihood, "log_likelihood")
-    if values.ndim != 2 or values.shape[0] == 0 or values.shape[1] < _LEAST_CELLS:
+    if values.ndim != 2 or values.shape[0] == 0 or values.shape[1] < 16:
         raise ValueError(
-            f"log_likelihood must have shape (N, n) with N >= 1 angles and n >= {_LEAST_CELLS} grid points, "
-            f"got {values.shape}"
+            f"log_likelihood must have shape (N, n) with N >= 1 angles and n >= 16 grid points, got {values.shape}"
         )
     bad = np.isnan(values) | np.isposinf(values)
     if bad.any():
@@ -700,261 +698,3 @@ def _checked_mean(mean: ArrayLike, size: int) -> FloatArray:
     if centre.shape != (2 * size,):
         raise ValueError(f"mean must have shape ({2 * size},), cos first and then sin, got {centre.shape}")
     return centre
-
-
-_NEARLY = 0.02  # mismatch up to which a second solution is counted although its sweeps ran out
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class EPResult:
-    """What expectation propagation found.
-
-    Natural parameters are those of exp(-½xᵀΛx + hᵀx) with x = (cos φ, sin φ).
-
-    Attributes
-    ----------
-    converged : bool
-        Whether the moments of all tilted distributions match those of the Gaussian posterior to the tolerance.
-    trace : ndarray
-        The largest mismatch after each sweep, in units of each distribution's width.
-    log_normalizer : LogNormalizer
-        log Z; its standard error is NaN, since the approximation does not know its own.
-    site_precision, site_linear : ndarray, shapes (N, 2, 2) and (N, 2)
-        The Gaussian sites.
-    cavity_precision, cavity_linear : ndarray, shapes (N, 2, 2) and (N, 2)
-        The Gaussian posterior of each angle without its own site. It need not be proper.
-    mean, covariance : ndarray, shapes (N, 2) and (N, 2, 2)
-        The Gaussian posterior of x for each angle.
-    symmetric : bool
-        Whether the distribution, or an unconnected part of it, is unchanged by a turn of its angles (by π, say). If it
-        has picked a side, the marginals and log Z are those of all sides together; sites, cavities, mean and covariance
-        describe one.
-    side_weight : ndarray, shape (N,)
-        Mass of the side they describe, 1 where there is only one.
-    shift : float
-        What was added to the diagonal of the precision when the engine was given a distribution.
-    """
-
-    converged: bool
-    trace: FloatArray
-    log_normalizer: LogNormalizer
-    site_precision: FloatArray
-    site_linear: FloatArray
-    cavity_precision: FloatArray
-    cavity_linear: FloatArray
-    mean: FloatArray
-    covariance: FloatArray
-    symmetric: bool
-    side_weight: FloatArray
-    shift: float
-    _solution: Solution
-
-    def __repr__(self) -> str:
-        state = "converged" if self.converged else "not converged"
-        return f"EPResult({len(self.mean)} angles, {state}, log Z {float(self.log_normalizer):.6g})"
-
-    @cached_property
-    def marginals(self) -> CircularDistribution:
-        """The tilted distributions (cavity times site), one batch (N,)."""
-        return self._solution.marginals()
-
-    @cached_property
-    def leave_one_out(self) -> CircularDistribution:
-        """p(φ_n | all data but n), one batch (N,): the cavities on the circle."""
-        return self._solution.leave_one_out()
-
-    def leave_one_out_log_density(self) -> FloatArray:
-        """log p(data n | all data but n), (N,)."""
-        return self._solution.leave_one_out_log_density()
-
-
-def expectation_propagation(
-    covariance: Any,
-    sites: ArrayLike | None = None,
-    *,
-    log_likelihood: ArrayLike | None = None,
-    mean: ArrayLike | None = None,
-    radial_spread: float = 0.0,
-    max_sweeps: int = 200,
-    tolerance: float = 1e-8,
-    damping: float = 1.0,
-    start: EPResult | None = None,
-) -> EPResult:
-    r"""Approximate N(x; mean, K) Π_n site_n(φ_n), x_n = (cos φ_n, sin φ_n), by Gaussian sites in the plane.
-
-    Each tilted distribution, Gaussian cavity on the circle times site, is a GvM whose first two moments are exact; the
-    Gaussian posterior is made to match its mean and covariance at every angle. With one angle, or with no coupling, the
-    answer is exact. Where data are weak and the prior stiff the marginals come out too narrow.
-
-    Parameters
-    ----------
-    covariance : array_like, shape (N, N) or (2N, 2N), or a distribution
-        One kernel for the cosines and for the sines; or the covariance of x = [cos; sin], cosines first; or an
-        mGvM, whose a and b are then the sites.
-    sites : array_like of complex, shape (N, T)
-        Log-likelihoods Re Σ_t conj(η_t) e^{itφ}; zeros where there is no data.
-    log_likelihood : array_like, shape (N, n)
-        Instead of `sites`: values at the angles -π + 2πj/n, -inf where an angle is impossible.
-    mean : array_like, shape (2N,), optional
-        Mean of x, cosines first.
-    radial_spread : float
-        τ of the soft circle: each x_n may leave the unit circle, with the factor exp(-(|x_n| - 1)²/2τ²), and its site
-        acts on its direction. 0 is the circle itself, inf leaves the plane to the Gaussian. log Z is then
-        that of the soft distribution; marginals are those of the directions.
-    max_sweeps : int
-        Each costs one Cholesky factorisation and one triangular inverse of a (2N, 2N) matrix.
-    tolerance : float
-        Largest mismatch of mean or covariance, in units of each distribution's width.
-    damping : float
-        Length of a step, at most 1. Steps are shortened by themselves where one fails.
-    start : EPResult, optional
-        A result to start from, for a similar problem with as many angles.
-
-    Returns
-    -------
-    EPResult
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mgvm.inference import expectation_propagation
-    >>> time = np.arange(3.0)
-    >>> kernel = 0.5 * np.exp(-np.abs(time[:, None] - time) / 5.0)
-    >>> seen = 4.0 * np.exp(1j * np.array([[0.1], [0.0], [0.9]])) * np.array([[1.0], [0.0], [1.0]])
-    >>> result = expectation_propagation(kernel, seen)
-    >>> result.converged, result.marginals.mean_direction().round(3)
-    (True, array([0.319, 0.5  , 0.681]))
-    """
-    spread = check.real(radial_spread, "radial_spread")
-    if spread.ndim or not spread >= 0.0:
-        raise ValueError(f"radial_spread must be a number >= 0 (0 the circle, inf the plane), got {radial_spread}")
-    problem = _problem(covariance, sites, log_likelihood, mean, float(spread))
-    sweeps = check.integer(max_sweeps, "max_sweeps", minimum=1)
-    goal = check.single_positive(tolerance, "tolerance")
-    step = check.single_positive(damping, "damping")
-    if step > 1.0:
-        raise ValueError(f"damping must be at most 1 (no damping), got {damping}")
-    workspace, found = Workspace(problem), symmetry(problem)
-    sweep = partial(iterate, workspace, max_sweeps=sweeps, tolerance=goal, damping=step)
-    run = sweep(_start(workspace, start, found))
-    return _result(workspace, found, *_both_sides(workspace, found, run, sweep))
-
-
-def _both_sides(
-    workspace: Workspace, found: Symmetry, run: Run, sweep: Callable[[State], Run]
-) -> tuple[Run, Run | None]:
-    """The run, and one from its far side where a half turn is cheap enough for a second solution to matter."""
-    turned = reversible(workspace.problem, run.state, found)
-    if not turned.any():
-        return run, None
-    unsure = undecided(run.state, found, turned)
-    if unsure.any():
-        begin = evaluate(workspace, tilted_start(workspace, run.state, found, unsure))
-        if begin is not None:
-            run = better_first(workspace.problem, found, run, sweep(begin))[0]
-    begin = evaluate(workspace, reversed_sites(run.state, found, turned))
-    return (run, None) if begin is None else better_first(workspace.problem, found, run, sweep(begin))
-
-
-def _problem(covariance: Any, sites: Any, log_likelihood: Any, mean: Any, radial_spread: float) -> Problem:
-    if not all(hasattr(covariance, name) for name in ("a", "b", "P", "Q")):
-        if not hasattr(covariance, "__len__") or isinstance(covariance, (str, bytes)):
-            raise TypeError(
-                "covariance must be a covariance matrix, with sites or log_likelihood beside it, or an MGvM alone, got "
-                f"{type(covariance).__name__}"
-            )
-        return from_covariance(covariance, sites, log_likelihood, mean, radial_spread)
-    if sites is not None or log_likelihood is not None or mean is not None or radial_spread:
-        raise ValueError(
-            "a distribution brings its own sites and mean and lives on the circle; give the distribution alone, or a covariance with "
-            "sites or log_likelihood"
-        )
-    return from_distribution(covariance)
-
-
-def _start(workspace: Workspace, start: EPResult | None, found: Symmetry) -> State:
-    """The state to sweep from: a former result's sites, or none, tilted where the distribution is symmetric."""
-    size = workspace.problem.size
-    if start is not None:
-        if not isinstance(start, EPResult):
-            raise TypeError(f"start must be an EPResult or None, got {type(start).__name__}")
-        if start.mean.shape[0] != size:
-            raise ValueError(f"start has {start.mean.shape[0]} angles, the problem {size}; leave start away")
-        moved = start.site_precision - (workspace.problem.shift - start.shift) * np.eye(2)
-        state = evaluate(workspace, Approximation(moved, np.array(start.site_linear)))
-        if state is not None:
-            return state
-    level = _level(workspace)
-    tilted = evaluate(workspace, tilted_start(workspace, level, found, found.orders != 1)) if found.any else None
-    return level if tilted is None else tilted
-
-
-def _level(workspace: Workspace) -> State:
-    """The state without sites; where rounding makes the prior's own factorisation fail, with the least that helps."""
-    size = workspace.problem.size
-    extra = 0.0
-    scale = float(np.abs(np.diagonal(workspace.problem.precision)).max())
-    for exponent in range(-15, 3):
-        sites = Approximation(np.broadcast_to(extra * np.eye(2), (size, 2, 2)).copy(), np.zeros((size, 2)))
-        state = evaluate(workspace, sites)
-        if state is not None:
-            return state
-        extra = scale * 10.0**exponent
-    raise ValueError("the prior is too ill-conditioned to factorise; add a nugget of 1e-3 of the kernel variance")
-
-
-def _result(workspace: Workspace, found: Symmetry, run: Run, other: Run | None) -> EPResult:
-    """Put one solution, its turned copies and the other one together."""
-    state, size = run.state, workspace.problem.size
-    logs = component_log_normalizers(workspace.problem, found, state)
-    picked = broken(state, found)
-    logs = logs + np.where(picked, side_gain(workspace, state, found), 0.0)
-    count = np.where(picked, np.maximum(found.orders, 1), 1)[found.labels]
-    sides = [
-        Side(state, np.full(size, 2.0 * np.pi * k) / count, np.where(k < count, 1.0 / count, 0.0))
-        for k in range(int(count.max()))
-    ]
-    if other is not None and (other.converged or other.state.change < _NEARLY):
-        logs, weight = with_other(workspace.problem, found, state, other.state, logs)
-        share = weight[found.labels]
-        sides = [side._replace(weight=side.weight * share) for side in sides]
-        if (share < 1.0).any():
-            sides.append(Side(other.state, np.zeros(size), 1.0 - share))
-    solution = Solution(workspace.problem.sites, tuple(sides), (picked & (found.orders == 0))[found.labels])
-    _warn(run, solution, bool(picked.any()))
-    value = float(logs.sum() + workspace.problem.constant)
-    return EPResult(
-        converged=run.converged,
-        trace=run.trace,
-        log_normalizer=LogNormalizer(value, standard_error=float("nan"), method="expectation propagation"),
-        site_precision=state.sites.precision,
-        site_linear=state.sites.linear,
-        cavity_precision=state.cavity_precision,
-        cavity_linear=state.cavity_linear,
-        mean=state.posterior.mean,
-        covariance=state.posterior.covariance,
-        symmetric=found.any,
-        side_weight=np.where(solution.uniform, 0.0, sides[0].weight),
-        shift=workspace.problem.shift,
-        _solution=solution,
-    )
-
-
-def _warn(run: Run, solution: Solution, is_symmetric: bool) -> None:
-    """Say what a user must know of a run."""
-    if not run.converged:
-        warnings.warn(
-            f"expectation propagation stopped after {run.trace.size - 1} sweeps with a mismatch of "
-            f"{run.state.change:.2g} and returns the best state it saw; try more sweeps (max_sweeps), damping=0.5, a "
-            "nugget of at least 1e-3 of the kernel variance, or another start",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    if not solution.is_single:
-        reason = "the distribution is unchanged by a turn of its angles" if is_symmetric else "a half turn costs little"
-        warnings.warn(
-            f"expectation propagation found several solutions, since {reason}: marginals and log_normalizer are those "
-            "of all of them together; sites, cavities, mean and covariance describe one (see side_weight)",
-            ConvergenceWarning,
-            stacklevel=4,
-        )

@@ -1,14 +1,7 @@
-"""Gibbs sampling of distributions on the torus, over-relaxed and with turns of all angles at once.
+"""Gibbs sampling of distributions on the torus, with over-relaxation, rotations and Hamiltonian moves.
 
-What draws of a distribution say about each of its angles.
-
-What the Gibbs sampler hands back.
-
-Chains that took different roads to the distribution: those that ended where next to no mass is are moved.
-
-The mass of a mode is about exp(mean log density + ½D) (2π)^{D/2} / √det H, H the mean of minus the Hessian (Laplace).
-Kinks frozen into a smooth distribution and modes far below the heaviest are left by their chains; modes of comparable
-mass keep theirs, and show as chains that do not agree.
+A run is a burn-in, in which the couplings grow, chains leave modes of negligible mass and Hamiltonian moves are tuned,
+and then rounds of moves that all leave the distribution as it is.
 """
 
 from __future__ import annotations
@@ -25,42 +18,29 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._grids import log_sum_exp, periodic_grid
+from mgvm._numerics.gibbs import Round
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference import diagnostics
-from mgvm.inference._moves import FEWEST, MOST, Dense, Sweeps, Trajectories, angles, precision, rotate, states, sweeps
+from mgvm.inference._moves import DenseSweeps, HamiltonianMoves, Sweeps, angles, precision, rotate, states, sweeps
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer
 from mgvm.natural.density import log_densities
 from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, natural, natural_first
 
-_STATES = 20_000  # most draws whose conditional distributions are averaged
-_WORK = 1e7  # nodes in all, from which fewer draws are taken
-_FEWEST = 16
-_NODES = 4096  # most nodes of a marginal's grid
 
+@dataclass(frozen=True)
+class BurnInSettings:
+    """How the rounds before the first draw are spent; shares are of all of them."""
 
-def marginals(dist: Natural, samples: FloatArray) -> GridDensity:
-    """The mean of the conditional distributions of every angle, on a grid fine enough for each of them (Rao and Blackwell)."""
-    rows = samples.reshape(-1, dist.dimension)
-    nodes = int(min(_NODES, 32 + 8.0 * np.sqrt(concentrations(dist).max())))
-    count = int(min(len(rows), np.clip(_WORK / (nodes * dist.dimension), _FEWEST, _STATES)))
-    first = natural_first(dist, np.exp(1j * rows[np.linspace(0, len(rows) - 1, count).astype(int)]))
-    grid = -np.pi + 2.0 * np.pi * np.arange(nodes) / nodes
-    out = np.empty((dist.dimension, nodes))
-    for angle in range(dist.dimension):
-        rest = np.broadcast_to(dist.b[:, angle], (count, dist.order - 1))
-        out[angle] = _mixture(np.concatenate([first[:, angle, None], rest], axis=1), grid)
-    return GridDensity(out)
-
-
-def _mixture(eta: ComplexArray, grid: FloatArray) -> FloatArray:
-    """Log of the mean density of GvM distributions (n, T) on a grid."""
-    waves = np.exp(1j * np.arange(1, eta.shape[1] + 1)[:, None] * grid)
-    logs = (eta.conj() @ waves).real - gvm_facts(eta).log_normalizer[:, None]
-    top = logs.max(axis=0)
-    return top + np.log(np.exp(logs - top).mean(axis=0))
+    stages: int = 100  # parts that the rounds are cut into: progress is reported and couplings grow between two
+    ramp: float = 0.5  # share in which the couplings grow from zero to one
+    ramped_chains: int = 4  # all but one chain in so many have growing couplings; that one has all from the start
+    selection: float = 0.6  # share after which chains leave modes of negligible mass
+    metric: float = 0.75  # share after which Hamiltonian moves have their metric and adapt their step
+    adaptations: int = 4  # moves a stage by which the step is adapted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -112,8 +92,8 @@ class GibbsResult:
 
     @cached_property
     def marginals(self) -> GridDensity:
-        """The distribution of every angle: the mean of its conditional distributions given the others, over draws along the run."""
-        return marginals(self._distribution, self.samples)
+        """The distribution of every angle: the mean of its conditional distributions over draws along the run."""
+        return average_conditionals(self._distribution, self.samples)
 
     def moment(self, k: int) -> ComplexArray:
         """E[e^{ikφ}] of every angle, from the draws."""
@@ -132,55 +112,6 @@ class GibbsResult:
             return arviz.from_dict({"posterior": values})
 
 
-_MOST = 200  # angles up to which determinants are cheap
-_NEGLIGIBLE = 10.0  # log mass below the heaviest from which a mode is given up
-
-
-class Roads:
-    """Log densities and curvatures of every chain, gathered over some rounds of the burn-in."""
-
-    def __init__(self, dist: Natural, chains: int):
-        self._distribution, self._seen = dist, 0
-        self._usable = dist.order <= 2 and 1 < dist.dimension <= _MOST and chains > 1
-        self._height = np.zeros(chains)
-        self._curvature = np.zeros((chains, dist.dimension, dist.dimension)) if self._usable else None
-
-    def look(self, x: FloatArray) -> None:
-        """Take the states of all chains into their means."""
-        if self._curvature is None:
-            return
-        self._seen += 1
-        self._height += log_densities(self._distribution, angles(x))
-        for chain in range(x.shape[1]):
-            self._curvature[chain] += precision(self._distribution, x[:, chain : chain + 1])
-
-    def leave(self, x: FloatArray, rng: np.random.Generator) -> None:
-        """Put chains in modes of negligible mass where chains in heavy ones are, in place; then forget all."""
-        if self._curvature is None or not self._seen:
-            return
-        sign, size = np.linalg.slogdet(self._curvature / self._seen)
-        # Where the curvature is not that of a peak the formula says nothing, and the chain stays.
-        mass = np.where(sign > 0, self._height / self._seen - 0.5 * size, np.nan)
-        known = np.isfinite(mass)
-        if known.any():
-            poor = known & (mass < np.nanmax(mass) - _NEGLIGIBLE)
-            heavy = np.flatnonzero(known & ~poor)
-            x[:, poor] = x[:, rng.choice(heavy, int(poor.sum()))]
-        self._curvature, self._seen = None, 0
-
-
-_AGREE = 1.05  # split R-hat up to which chains are said to agree
-_CALL = 0.1  # seconds of compiled work between two looks at the clock and at Ctrl-C
-_MIRRORS = 4
-_SAMPLE_CHAINS, _SAMPLE_DRAWS = 16, 50  # of `independent_draws`: most chains, fewest draws of each
-_STAGES = 100  # of the burn-in
-_RAMP = 0.5  # share of the burn-in in which the couplings grow from zero to one
-_OTHER = 4  # one chain in so many takes the other road
-_JUDGED = 0.6  # share after which chains leave modes of negligible mass
-_SETTLED = 0.75  # share after which trajectories have their metric
-_LESSONS = 4  # trajectories a stage that find their step
-
-
 def gibbs(
     dist: TorusDistribution,
     n_samples: int = 1000,
@@ -189,19 +120,19 @@ def gibbs(
     *,
     burn_in: int | None = None,
     thin: int = 1,
-    over_relaxation: int = _MIRRORS,
+    over_relaxation: int = 4,
     rotation: bool = True,
-    trajectories: bool | None = None,
+    hamiltonian: bool | None = None,
     blocks: Sequence[ArrayLike] = (),
     start: ArrayLike | None = None,
     progress: Progress = False,
 ) -> GibbsResult:
     """Draw each angle from p(φ_d | all others), a GvM with η₁ = a_d + (Pz)_d + (Q conj(z))_d, exactly, in turn.
 
-    A round is a sweep of exact draws, `over_relaxation` sweeps that mirror every angle at the axis of its field
-    (cheap, and they carry the chain along narrow ridges), and a turn of all angles at once by an exactly drawn angle,
-    which also takes it from a mode to its mirror image at φ + π. Where many angles depend on each other, a Hamiltonian
-    trajectory of all of them follows, in a metric found during the burn-in.
+    A round is a sweep of exact draws, `over_relaxation` sweeps that reflect every angle at the axis of its field
+    (cheap, and they carry the chain along narrow ridges), and a rotation of all angles by one exactly drawn angle,
+    which also takes a chain from a mode to its image at φ + π. Where many angles depend on each other, a Hamiltonian
+    move of all of them precedes, in a metric found during the burn-in.
 
     Parameters
     ----------
@@ -219,17 +150,17 @@ def gibbs(
     thin : int
         Rounds a draw.
     over_relaxation : int
-        Sweeps of mirrors a round; 0 is plain Gibbs sampling.
+        Sweeps of reflections a round; 0 is plain Gibbs sampling.
     rotation : bool
-        Whether to turn all angles at once.
-    trajectories : bool, optional
-        Whether rounds include Hamiltonian trajectories; by default for 16 to 1,000 angles with dense couplings.
+        Whether rounds end with a rotation of all angles.
+    hamiltonian : bool, optional
+        Whether rounds include Hamiltonian moves; by default for 16 to 1,000 angles with dense couplings.
     blocks : sequence of arrays of int
-        Groups of strongly coupled angles that are also turned as one, each once a round after the burn-in.
+        Sets of strongly coupled angles that are also rotated as one, each once a round after the burn-in.
     start : array_like, shape (n_chains, D) or (D,), optional
         First angles. With a start the couplings do not grow during the burn-in.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (rounds done, rounds in all).
+        True prints lines on standard error once the run takes long; a callable gets (rounds done, rounds in all, "gibbs").
 
     Returns
     -------
@@ -253,25 +184,25 @@ def gibbs(
     parameters = natural(dist)
     draws, chains = check.integer(n_samples, "n_samples", minimum=1), check.integer(n_chains, "n_chains", minimum=1)
     warm = min(max(100, draws // 4), 1000) if burn_in is None else check.integer(burn_in, "burn_in", minimum=0)
-    plan = (
+    plan = Round(
         check.integer(thin, "thin", minimum=1),
         check.integer(over_relaxation, "over_relaxation", minimum=0),
         bool(rotation),
-        _couples_sums(parameters),
+        bool(parameters.Q.nnz if parameters.is_sparse else parameters.Q.any()),
     )
-    groups = _blocks(blocks, parameters.dimension)
+    turned = _check_blocks(blocks, parameters.dimension)
     source, kernel = check.generator(rng), sweeps(parameters, chains)
-    paths = _trajectories(kernel, trajectories, chains)
+    paths = _hamiltonian_moves(kernel, hamiltonian, chains)
     x = _first_states(parameters, start, chains, source)
     report = reporter(progress, "gibbs")
-    total = warm + draws * plan[0]
+    total = warm + draws * plan.thin
     samples = np.empty((draws, chains, parameters.dimension))
     done = 0
     try:
-        for rounds in _burn_in(kernel, x, (warm, plan, start is None), source, paths):
+        for rounds in _burn_in(kernel, x, plan, source, paths, n_rounds=warm, ramp=start is None):
             report(rounds, total)
-        for done in _draw(kernel, x, plan, (groups, paths), source, samples):
-            report(warm + done * plan[0], total)
+        for done in _draw(kernel, x, plan, source, samples, turned, paths):
+            report(warm + done * plan.thin, total)
     except KeyboardInterrupt:
         if done == 0:
             raise
@@ -286,32 +217,28 @@ def _result(dist: Natural, samples: FloatArray, complete: bool) -> GibbsResult:
     if samples.shape[1] < 4:
         return GibbsResult(samples, False, dist)
     worst, whose = diagnostics.disagreement(samples)
-    limit = diagnostics.largest_by_chance(samples, _AGREE)
+    limit = diagnostics.largest_by_chance(samples, 1.05)
     if worst > limit and complete:
         warnings.warn(
             f"the chains do not agree: split R-hat is {worst:.3g} for {whose} (at most {limit:.3g} is good). Draw more "
-            "(n_samples, burn_in, thin), raise over_relaxation, or name groups of strongly coupled angles in blocks; "
-            "where the distribution has separate modes, trust none of them alone and compare with exact_grid or exact_chain",
+            "(n_samples, burn_in, thin), raise over_relaxation, or name strongly coupled angles in blocks; where the "
+            "distribution has separate modes, trust none of them alone and compare with exact_grid or exact_chain",
             ConvergenceWarning,
             stacklevel=3,
         )
     return GibbsResult(samples, worst <= limit and complete, dist)
 
 
-def _couples_sums(dist: Natural) -> bool:
-    return bool(dist.Q.nnz if dist.is_sparse else dist.Q.any())
-
-
-def _blocks(blocks: Any, dimension: int) -> list[np.ndarray]:
-    """Indices of every block, checked."""
+def _check_blocks(blocks: Any, dimension: int) -> list[np.ndarray]:
+    """The indices of every block."""
     cure = "give a list of lists of indices, such as [[0, 1], [2, 3]]"
     if not isinstance(blocks, (list, tuple, np.ndarray)):
-        raise TypeError(f"blocks must be groups of angles, got {blocks!r}; {cure}")
+        raise TypeError(f"blocks must be sets of angles, got {blocks!r}; {cure}")
     found = []
-    for group in blocks:
-        indices = np.asarray(group)
+    for block in blocks:
+        indices = np.asarray(block)
         if indices.ndim != 1 or indices.size == 0 or indices.dtype.kind not in "iu":
-            raise ValueError(f"a block must be a list of indices of angles, got {group!r}; {cure}")
+            raise ValueError(f"a block must be a list of indices of angles, got {block!r}; {cure}")
         if indices.min() < 0 or indices.max() >= dimension or len(set(indices.tolist())) < indices.size:
             raise ValueError(
                 f"a block must name different angles between 0 and {dimension - 1}, got {indices.tolist()}"
@@ -321,6 +248,7 @@ def _blocks(blocks: Any, dimension: int) -> list[np.ndarray]:
 
 
 def _first_states(dist: Natural, start: ArrayLike | None, chains: int, rng: np.random.Generator) -> FloatArray:
+    """States (2D, chains) to begin with: as given, or uniform."""
     if start is None:
         return states(rng.uniform(-np.pi, np.pi, (chains, dist.dimension)))
     first = check.angles(start, "start")
@@ -332,105 +260,188 @@ def _first_states(dist: Natural, start: ArrayLike | None, chains: int, rng: np.r
     return states(np.broadcast_to(first, (chains, dist.dimension)))
 
 
-def _trajectories(kernel: Sweeps, wanted: bool | None, chains: int) -> Trajectories | None:
-    """Trajectories where they are wanted, or where they pay and nothing was said."""
+def _hamiltonian_moves(kernel: Sweeps, wanted: bool | None, chains: int) -> HamiltonianMoves | None:
+    """Hamiltonian moves where they are wanted, or where they pay and nothing was said."""
     size = kernel.dist.dimension
-    if not isinstance(kernel, Dense):
+    if not isinstance(kernel, DenseSweeps):
         if wanted:
             raise ValueError(
-                f"trajectories need dense couplings and harmonics up to the second, this distribution has {size} angles, order "
-                f"{kernel.dist.order} and {'sparse' if kernel.dist.is_sparse else 'dense'} couplings; leave them out"
+                f"Hamiltonian moves need dense couplings and harmonics up to the second, this distribution has {size} "
+                f"angles, order {kernel.dist.order} and {'sparse' if kernel.dist.is_sparse else 'dense'} couplings; "
+                "leave hamiltonian out"
             )
         return None
-    if wanted is False or (wanted is None and not FEWEST <= size <= MOST):
+    # Below 16 angles sweeps are as good, above 1,000 the matrices are heavy.
+    if wanted is False or (wanted is None and not 16 <= size <= 1000):
         return None
-    return Trajectories(kernel.dist, kernel.parameters, chains)
-
-
-def _burn_in(
-    kernel: Sweeps, x: FloatArray, plan: Any, rng: np.random.Generator, paths: Trajectories | None
-) -> Iterator[int]:
-    """Rounds that are not kept, in stages.
-
-    In the first half the couplings grow for most chains, so that these settle without kinks frozen in; one in four
-    has all couplings from the start. Chains whose road ended in a mode of negligible mass are moved; modes of
-    comparable mass show as chains that do not agree. Trajectories get their metric from the third quarter of the
-    rounds and their step from the last.
-    """
-    rounds, (_, mirrors, rotation, sums), ramp = plan
-    ends = np.unique(np.linspace(0, rounds, _STAGES + 1).astype(int))
-    chains = x.shape[1]
-    other = np.arange(chains) % _OTHER == 1
-    roads = [(np.flatnonzero(~other), True), (np.flatnonzero(other), False)] if ramp else [(np.arange(chains), False)]
-    apart = [(kernel.alike(len(part)), part, grows) for part, grows in roads if len(part)]
-    unkept, judged = np.empty((1, chains, x.shape[0] // 2)), Roads(kernel.dist, chains)
-    for begin, end in pairwise(ends.tolist()):
-        if end <= _RAMP * rounds:
-            for own, part, grows in apart:
-                scale = min(1.0, end / (_RAMP * rounds)) if grows else 1.0
-                mine = np.ascontiguousarray(x[:, part])
-                # A turn of all angles knows the full couplings only.
-                own.run(
-                    mine, (end - begin, mirrors, rotation and scale == 1.0, sums), rng, unkept[:, : len(part)], scale
-                )
-                x[:, part] = mine
-        else:
-            kernel.run(x, (end - begin, mirrors, rotation, sums), rng, unkept)
-            if ramp and end <= _JUDGED * rounds:
-                judged.look(x)
-            else:
-                judged.leave(x, rng)
-                _tune(paths, x, rng, end <= _SETTLED * rounds)
-        yield end
-
-
-def _tune(paths: Trajectories | None, x: FloatArray, rng: np.random.Generator, early: bool) -> None:
-    if paths is not None and early:
-        paths.look(x)
-    elif paths is not None:
-        for _ in range(_LESSONS):
-            paths.learn(x, rng)
-
-
-def _draw(
-    kernel: Sweeps, x: FloatArray, plan: Any, moves: Any, rng: np.random.Generator, out: FloatArray
-) -> Iterator[int]:
-    """Fill `out` in steps that take a moment each; yields the number of draws made."""
-    groups, paths = moves
-    alone = not groups and paths is None
-    done, step = 0, 1
-    while done < len(out):
-        begin = time.perf_counter()
-        if alone:
-            kernel.run(x, plan, rng, out[done : done + step])
-        for _ in range(0 if alone else plan[0]):
-            for group in groups:
-                rotate(kernel, x, rng, group)
-            if paths is not None:
-                paths.run(x, rng)
-            kernel.run(x, (1, *plan[1:]), rng, out[done : done + 1])
-        done = min(done + step, len(out))
-        if alone:
-            step = max(1, min(2 * step, int(step * _CALL / max(time.perf_counter() - begin, 1e-6))))
-        yield done
+    return HamiltonianMoves(kernel, chains)
 
 
 def independent_draws(dist: Natural, count: int, rng: np.random.Generator) -> FloatArray:
     """Nearly independent draws (count, D): some chains, thinned, long enough to see whether they agree."""
     if count == 0:
         return np.empty((0, dist.dimension))
-    chains = min(count, _SAMPLE_CHAINS)
-    draws = max(-(-count // chains), _SAMPLE_DRAWS)
+    chains = min(count, 16)
+    draws = max(-(-count // chains), 50)  # fewer would not tell whether the chains agree
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
         result = gibbs(dist, draws, chains, rng, burn_in=300, thin=3)
     if not result.converged:
         worst, whose = diagnostics.disagreement(result.samples)
         warnings.warn(
-            f"the draws may miss part of the distribution: they come from {chains} chains that do not agree, split R-hat is "
-            f"{worst:.3g} for {whose}. Use mgvm.inference.gibbs for longer chains and blocks of coupled angles",
+            f"the draws may miss part of the distribution: they come from {chains} chains that do not agree, split "
+            f"R-hat is {worst:.3g} for {whose}. Use mgvm.inference.gibbs for longer chains and blocks of angles",
             ConvergenceWarning,
             stacklevel=4,
         )
     picked = np.linspace(0, draws - 1, -(-count // chains)).astype(int)
     return result.samples[:, picked].swapaxes(0, 1).reshape(-1, dist.dimension)[:count]
+
+
+# ---- burn-in --------------------------------------------------------------------------------------------------------
+
+
+def _burn_in(
+    kernel: Sweeps,
+    x: FloatArray,
+    plan: Round,
+    rng: np.random.Generator,
+    paths: HamiltonianMoves | None,
+    *,
+    n_rounds: int,
+    ramp: bool,
+    settings: BurnInSettings = BurnInSettings(),
+) -> Iterator[int]:
+    """Rounds that are not kept, in stages; yields the rounds done.
+
+    In the first half the couplings grow for most chains, so that these converge without kinks frozen in; one in four
+    has all couplings from the start. Chains that ended in a mode of negligible mass are moved; modes of comparable
+    mass show as chains that do not agree. Hamiltonian moves get their metric from the third quarter of the rounds and
+    their step from the last.
+    """
+    ends = np.unique(np.linspace(0, n_rounds, settings.stages + 1).astype(int))
+    chains = x.shape[1]
+    direct = np.arange(chains) % settings.ramped_chains == 1
+    parts = [(np.flatnonzero(~direct), True), (np.flatnonzero(direct), False)] if ramp else [(np.arange(chains), False)]
+    apart = [(kernel.for_chains(len(part)), part, grows) for part, grows in parts if len(part)]
+    unkept, selection = np.empty((1, chains, x.shape[0] // 2)), ModeSelection(kernel.dist, chains)
+    for begin, end in pairwise(ends.tolist()):
+        stage = plan._replace(thin=end - begin)
+        if end <= settings.ramp * n_rounds:
+            for own, part, grows in apart:
+                scale = min(1.0, end / (settings.ramp * n_rounds)) if grows else 1.0
+                mine = np.ascontiguousarray(x[:, part])
+                # A rotation of all angles knows the full couplings only.
+                rounds = stage._replace(rotation=plan.rotation and scale == 1.0)
+                own.run(mine, rounds, rng, unkept[:, : len(part)], scale)
+                x[:, part] = mine
+        else:
+            kernel.run(x, stage, rng, unkept)
+            if ramp and end <= settings.selection * n_rounds:
+                selection.observe(x)
+            else:
+                selection.apply(x, rng)
+                if paths is not None and end <= settings.metric * n_rounds:
+                    paths.observe(x)
+                elif paths is not None:
+                    for _ in range(settings.adaptations):
+                        paths.adapt(x, rng)
+        yield end
+
+
+class ModeSelection:
+    """Moves chains out of modes with next to no mass, by what they saw over some rounds of the burn-in.
+
+    The mass of a mode is about exp(mean log density + ½D) (2π)^{D/2} / √det H, H the mean of minus the Hessian
+    (Laplace). Kinks frozen into a smooth distribution and modes far below the heaviest are left by their chains; modes
+    of comparable mass keep theirs.
+    """
+
+    def __init__(self, dist: Natural, chains: int):
+        self._distribution, self._observed = dist, 0
+        # Up to 200 angles determinants are cheap beside the sweeps.
+        usable = dist.order <= 2 and 1 < dist.dimension <= 200 and chains > 1
+        self._height = np.zeros(chains)
+        self._curvature = np.zeros((chains, dist.dimension, dist.dimension)) if usable else None
+
+    def observe(self, x: FloatArray) -> None:
+        """Take the states of all chains into their means."""
+        if self._curvature is None:
+            return
+        self._observed += 1
+        self._height += log_densities(self._distribution, angles(x))
+        for chain in range(x.shape[1]):
+            self._curvature[chain] += precision(self._distribution, x[:, chain : chain + 1])
+
+    def apply(self, x: FloatArray, rng: np.random.Generator) -> None:
+        """Put chains in modes of negligible mass where chains in heavy ones are, in place, once."""
+        if self._curvature is None or not self._observed:
+            return
+        sign, log_determinant = np.linalg.slogdet(self._curvature / self._observed)
+        # Where the curvature is not that of a peak the formula says nothing, and the chain stays.
+        mass = np.where(sign > 0, self._height / self._observed - 0.5 * log_determinant, np.nan)
+        known = np.isfinite(mass)
+        if known.any():
+            poor = known & (mass < np.nanmax(mass) - 10.0)  # less than e^-10 of the heaviest
+            heavy = np.flatnonzero(known & ~poor)
+            x[:, poor] = x[:, rng.choice(heavy, int(poor.sum()))]
+        self._curvature, self._observed = None, 0
+
+
+# ---- draws ----------------------------------------------------------------------------------------------------------
+
+
+def _draw(
+    kernel: Sweeps,
+    x: FloatArray,
+    plan: Round,
+    rng: np.random.Generator,
+    out: FloatArray,
+    blocks: list[np.ndarray],
+    paths: HamiltonianMoves | None,
+) -> Iterator[int]:
+    """Fill `out` (draws, chains, D) in steps that take a moment each; yields the number of draws made."""
+    only_sweeps, single = not blocks and paths is None, plan._replace(thin=1)
+    done, step = 0, 1
+    while done < len(out):
+        begin = time.perf_counter()
+        if only_sweeps:
+            kernel.run(x, plan, rng, out[done : done + step])
+        for _ in range(0 if only_sweeps else plan.thin):
+            for block in blocks:
+                rotate(kernel, x, rng, block)
+            if paths is not None:
+                paths.run(x, rng)
+            kernel.run(x, single, rng, out[done : done + 1])
+        done = min(done + step, len(out))
+        if only_sweeps:
+            # A tenth of a second of compiled work between two looks at the clock and at Ctrl-C.
+            step = max(1, min(2 * step, int(step * 0.1 / max(time.perf_counter() - begin, 1e-6))))
+        yield done
+
+
+# ---- marginals ------------------------------------------------------------------------------------------------------
+
+
+def average_conditionals(dist: Natural, samples: FloatArray) -> GridDensity:
+    """The mean of the conditional distributions of every angle over draws (Rao and Blackwell).
+
+    The grid is fine enough for each of them, up to 4,096 nodes; draws are picked evenly along the run, at most 20,000
+    and so few that 10⁷ nodes are filled in all, but no fewer than 16.
+    """
+    rows = samples.reshape(-1, dist.dimension)
+    nodes = int(min(4096, 32 + 8.0 * np.sqrt(concentrations(dist).max())))
+    count = int(min(len(rows), np.clip(1e7 / (nodes * dist.dimension), 16, 20_000)))
+    first = natural_first(dist, np.exp(1j * rows[np.linspace(0, len(rows) - 1, count).astype(int)]))
+    out = np.empty((dist.dimension, nodes))
+    for angle in range(dist.dimension):
+        rest = np.broadcast_to(dist.b[:, angle], (count, dist.order - 1))
+        out[angle] = _average_densities(np.concatenate([first[:, angle, None], rest], axis=1), periodic_grid(nodes))
+    return GridDensity(out)
+
+
+def _average_densities(eta: ComplexArray, grid: FloatArray) -> FloatArray:
+    """Log of the mean density of GvM distributions (n, T) on a grid."""
+    waves = np.exp(1j * np.arange(1, eta.shape[1] + 1)[:, None] * grid)
+    logs = (eta.conj() @ waves).real - gvm_facts(eta).log_normalizer[:, None]
+    return log_sum_exp(logs, axis=0) - np.log(len(eta))

@@ -1,4 +1,17 @@
-"""Integrals over up to two outer angles by the trapezoid rule, on the nodes that carry weight.
+"""Integrals over up to three angles: one in closed form, the others by the trapezoid rule, where there is weight.
+
+The angles stand in the order (numeric angles, analytic angle). Given the numeric angles the analytic one is a GvM, so
+that
+
+    v(φ) = log ∫ exp f(φ, φ_e) dφ_e = f_A(φ) + log Z_GvM(η(φ)),   η₁ = a_e + Σ_j P_ej z_j + Q_ej conj(z_j).
+
+Written as it stands, f loses eps·K to rounding. Around an anchor θ, with ψ = φ - θ, the distribution has parameters
+a e^{-iθ} and so on, and with w = e^{iψ} - 1 and the field h = a + P 1 + Q 1 at the anchor,
+
+    f(θ + ψ) - f(θ) = Re Σ_d conj(h_d) w_d + Re Σ_d Σ_t conj(b_t,d) (e^{itψ_d} - 1)
+                      + Re Σ_{d<j} [conj(w_d) P_dj w_j + w_d conj(Q_dj) w_j]
+
+holds nothing large where ψ is small (`Frame`).
 
 A uniform rule of n nodes in angle j errs by the Fourier coefficients ±n, ±2n, ... of exp f. Moving φ_j to φ_j + iy
 changes Re f by at most Σ_t C_t (cosh(ty) - 1), C_1 = |a_j| + Σ_k |P_jk| + |Q_jk|, C_t = |b_t,j|: the relative error is
@@ -6,28 +19,15 @@ below
 
     2 exp(-n y + Σ_t C_t (cosh(ty) - 1))   for every y > 0,
 
-whatever the other angles do. Narrow distributions need fine rules of which few nodes matter: cells are cut in four,
-angle by angle, and dropped once an upper bound of the density there is negligible.
-
-A distribution on the torus with one angle integrated out exactly, seen from a point near its peak.
-
-The angles stand in the order (outer angles, inner angle). Given the outer angles the inner one is a GvM, so that
-
-    v(φ) = log ∫ exp f(φ, φ_e) dφ_e = f_A(φ) + log Z_GvM(η(φ)),   η₁ = a_e + Σ_j P_ej z_j + Q_ej conj(z_j).
-
-Written as it stands, f loses eps·K to rounding. Around an anchor θ, with ψ = φ - θ, the distribution has parameters a
-e^{-iθ} and so on, and with w = e^{iψ} - 1 and the field h = a + P 1 + Q 1 at the anchor,
-
-    f(θ + ψ) - f(θ) = Re Σ_d conj(h_d) w_d + Re Σ_d Σ_t conj(b_t,d) (e^{itψ_d} - 1)
-                      + Re Σ_{d<j} [conj(w_d) P_dj w_j + w_d conj(Q_dj) w_j]
-
-holds nothing large where ψ is small.
+whatever the other angles do (`rule_sizes`). Narrow distributions need fine rules of which few nodes matter: cells are
+cut in four, angle by angle, and dropped once an upper bound of the density there is negligible (`find_nodes`).
 """
 
 from __future__ import annotations
 
 import itertools
 import math
+from dataclasses import dataclass
 from functools import cache
 from typing import NamedTuple
 
@@ -38,26 +38,41 @@ from mgvm._numerics.gvm import gvm_facts, less_one, shared_moments
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.natural.parameters import Natural, concentrations, coupling_strengths
 
-_SHARED = 1024  # nodes of the inner angle up to which the rule for shared harmonics beats windows
+
+@dataclass(frozen=True)
+class GridSettings:
+    """What the search for the nodes that carry weight may cost, and when a node counts as without."""
+
+    most_nodes: int = 10_000_000  # that may be kept: some 500 MB
+    # By the number of numeric angles: rules so small are summed whole, others begin with so many cells. One
+    # distribution alone pays for calls, a batch for cells.
+    whole: tuple[int, int, int] = (1, 128, 4096)
+    first_alone: tuple[int, int, int] = (1, 256, 4096)
+    first_in_batch: tuple[int, int, int] = (1, 32, 512)
+    few: int = 8  # distributions up to which a batch counts as one alone
+    negligible: float = 40.0  # log of the peak over the value of a node that may be dropped
+
+
+DEFAULT_SETTINGS = GridSettings()
+
+
+# ---- a distribution seen from its anchor ----------------------------------------------------------------------------
 
 
 class Points(NamedTuple):
-    """Outer angles `psi` (outer, n), relative to the anchors, of the distributions `rows` (n,)."""
+    """Numeric angles `psi` (D - 1, n), relative to the anchors, of the distributions `rows` (n,)."""
 
     rows: np.ndarray
     psi: FloatArray
 
-    def __getitem__(self, part: slice) -> Points:  # type: ignore[override]
-        return Points(self.rows[part], self.psi[:, part])
 
+class AnalyticAngle(NamedTuple):
+    """The analytic angle at some points (n,)."""
 
-class Inner(NamedTuple):
-    """The inner angle at some points: v - f(anchor), natural parameters of its GvM, a typical angle, and moments 1.."""
-
-    value: FloatArray
-    eta: ComplexArray
-    reference: FloatArray
-    moments: ComplexArray
+    value: FloatArray  # (n,): v - f(anchor)
+    eta: ComplexArray  # (n, T): natural parameters of its GvM
+    reference: FloatArray  # (n,): a typical angle
+    moments: ComplexArray  # (n, T or more): E[z^t] for t = 1, 2, …
 
 
 def dot(first: ComplexArray, second: ComplexArray) -> FloatArray:
@@ -69,12 +84,12 @@ def dot(first: ComplexArray, second: ComplexArray) -> FloatArray:
 class Frame:
     """Distributions a (m, D), sharing b, P and Q, around anchors (m, D), or around the origin.
 
-    `nodes` is the size of a trapezoid rule that is exact for the inner angle.
+    `analytic_size` is that of a trapezoid rule that is exact for the analytic angle.
     """
 
-    def __init__(self, dist: Natural, nodes: int, anchor: FloatArray | None = None):
+    def __init__(self, dist: Natural, analytic_size: int, anchor: FloatArray | None = None):
         self._is_near = anchor is not None
-        self._nodes = nodes
+        self._analytic_size = analytic_size
         anchor = np.zeros((1, dist.dimension)) if anchor is None else anchor
         turn = np.exp(-1j * anchor)
         across = turn[:, :, None]
@@ -90,14 +105,15 @@ class Frame:
         self._cross = abs(dist.P) + abs(dist.Q)
 
     def _at(self, values: np.ndarray, rows: np.ndarray) -> np.ndarray:
+        """The values of the distributions `rows`, where each has its own."""
         return values[0] if values.shape[0] == 1 else values[rows]
 
     def difference(self, psi: FloatArray) -> FloatArray:
         """f(anchor + ψ) - f(anchor) of the first distribution, with all angles given: ψ (n, D)."""
         everything = Points(np.zeros(psi.shape[0], dtype=np.intp), psi.T)
-        return self._own(everything, less_one(everything.psi))
+        return self._numeric_terms(everything, less_one(everything.psi))
 
-    def _own(self, points: Points, w: ComplexArray) -> FloatArray:
+    def _numeric_terms(self, points: Points, w: ComplexArray) -> FloatArray:
         """The terms of f that hold none but the given angles, less their value at the anchor."""
         rows, psi = points
         value = np.zeros(rows.shape)
@@ -117,26 +133,27 @@ class Frame:
         return pull
 
     def _eta(self, rows: np.ndarray, w: ComplexArray) -> ComplexArray:
-        """Natural parameters of the inner angle, (n, T)."""
-        inner = self.dimension - 1
+        """Natural parameters of the analytic angle, (n, T)."""
+        analytic = self.dimension - 1
         eta = np.empty((rows.size, self.b.shape[1] + 1), dtype=complex)
-        eta[:, 0] = self._at(self.field[:, inner], rows)
-        for j in range(inner):
-            eta[:, 0] += self._pull(inner, j, rows, w[j])
-        eta[:, 1:] = self._at(self.b[:, :, inner], rows)
+        eta[:, 0] = self._at(self.field[:, analytic], rows)
+        for j in range(analytic):
+            eta[:, 0] += self._pull(analytic, j, rows, w[j])
+        eta[:, 1:] = self._at(self.b[:, :, analytic], rows)
         return eta
 
-    def inner(self, points: Points) -> Inner:
-        """v - f(anchor) at some points, and the distribution of the inner angle there."""
+    def integrate(self, points: Points) -> AnalyticAngle:
+        """v - f(anchor) at some points, and the distribution of the analytic angle there."""
         w = less_one(points.psi)
         eta = self._eta(points.rows, w)
         value, reference, moments = self._integral(eta)
-        return Inner(self._own(points, w) + value, eta, reference, moments)
+        return AnalyticAngle(self._numeric_terms(points, w) + value, eta, reference, moments)
 
     def _integral(self, eta: ComplexArray) -> tuple[FloatArray, FloatArray, ComplexArray]:
-        """log ∫ exp Re Σ_t conj(η_t) (e^{itφ} - 1) dφ over the inner angle, a typical angle, and moments."""
-        if self.order > 2 and self._nodes <= _SHARED:
-            log_normalizer, log_reference, reference, moments = shared_moments(eta, self._nodes, self.order)
+        """log ∫ exp Re Σ_t conj(η_t) (e^{itφ} - 1) dφ over the analytic angle, a typical angle, and moments."""
+        # Up to 1,024 nodes one rule for shared harmonics beats a window for each distribution.
+        if self.order > 2 and self._analytic_size <= 1024:
+            log_normalizer, log_reference, reference, moments = shared_moments(eta, self._analytic_size, self.order)
         else:
             facts = gvm_facts(eta, max(self.order, 4))
             log_normalizer, log_reference, reference, moments = facts[0], facts[3], facts[4], facts[5]
@@ -169,7 +186,7 @@ class Frame:
         """
         rows, psi = points
         w = less_one(psi)
-        value, eta = self._own(points, w), self._eta(rows, w)
+        value, eta = self._numeric_terms(points, w), self._eta(rows, w)
         slopes = [r * self._slope(j, points, w) for j, r in enumerate(radius)]
         turns = [r * self._turn(j, rows, w[j]) for j, r in enumerate(radius)]
         best = np.full(rows.shape, -np.inf)
@@ -183,7 +200,7 @@ class Frame:
         return best + self.slack(rows, radius)
 
     def _slope(self, j: int, points: Points, w: ComplexArray) -> FloatArray:
-        """∂_j of the terms that hold outer angles only (the inner one stands at its anchor)."""
+        """∂_j of the terms that hold numeric angles only (the analytic one stands at its anchor)."""
         rows, psi = points
         field = self._at(self.field[:, j], rows)
         for i in range(psi.shape[0]):
@@ -199,18 +216,7 @@ class Frame:
         return self._pull(self.dimension - 1, j, rows, 1j * (1.0 + w))
 
 
-MOST_NODES = 10_000_000  # some 500 MB
-_WIDE = 1 << 18
-_BLOCK = 1 << 16  # points evaluated at a time: some 20 MB
-# By the number of outer angles: rules so small are summed whole, others begin with so many cells. One distribution
-# alone pays for calls, a batch for cells.
-_WHOLE = (1, 128, 4096)
-_FIRST = {"alone": (1, 256, 4096), "batch": (1, 32, 512)}
-_FEW = 8
-_CUT = 4
-_NEGLIGIBLE = 40.0
-_ROUNDING = 38.0  # 2 exp(-38) is a quarter of what doubles resolve
-_SHIFTS = np.geomspace(1e-5, 20.0, 240)
+# ---- cells ----------------------------------------------------------------------------------------------------------
 
 
 class TooManyNodesError(ValueError):
@@ -218,15 +224,15 @@ class TooManyNodesError(ValueError):
 
 
 class Cells(NamedTuple):
-    """Cells `places` (outer, n) of the distributions `rows` (n,), ascending; angle j is cut into sizes[j] equal ones."""
+    """Cells of equal size in each numeric angle."""
 
-    rows: np.ndarray
-    places: np.ndarray
-    sizes: np.ndarray
+    rows: np.ndarray  # (n,): the distribution that each belongs to, ascending
+    places: np.ndarray  # (D - 1, n): its place in every numeric angle
+    sizes: np.ndarray  # (D - 1,): into how many cells each angle is cut
 
     @property
     def radius(self) -> FloatArray:
-        """Half-widths, (outer,)."""
+        """Half-widths, (D - 1,)."""
         return np.pi / self.sizes
 
     def starts(self, dists: int) -> np.ndarray:
@@ -241,18 +247,18 @@ class Cells(NamedTuple):
         """The centres, as seen from the anchors."""
         rows = self.rows[part]
         angles = -np.pi + (self.places[:, part] + 0.5) * (2.0 * self.radius[:, None])
-        outer = angles.shape[0]
-        anchor = frame.anchor[:, :outer] if frame.anchor.shape[0] == 1 else frame.anchor[rows, :outer]
+        count = angles.shape[0]
+        anchor = frame.anchor[:, :count] if frame.anchor.shape[0] == 1 else frame.anchor[rows, :count]
         return Points(rows, angles - anchor.T)
 
     def cut(self, angles: np.ndarray) -> Cells:
         """Every cell in four in each of the angles chosen by a mask."""
         rows, index, sizes = self
         for j in np.flatnonzero(angles):
-            rows = np.repeat(rows, _CUT)
-            index = np.repeat(index, _CUT, axis=1)
-            index[j] = _CUT * index[j] + np.tile(np.arange(_CUT, dtype=np.int32), index.shape[1] // _CUT)
-        return Cells(rows, index, np.where(angles, _CUT * sizes, sizes))
+            rows = np.repeat(rows, 4)
+            index = np.repeat(index, 4, axis=1)
+            index[j] = 4 * index[j] + np.tile(np.arange(4, dtype=np.int32), index.shape[1] // 4)
+        return Cells(rows, index, np.where(angles, 4 * sizes, sizes))
 
 
 class Nodes(NamedTuple):
@@ -272,35 +278,9 @@ class Nodes(NamedTuple):
         return relative, weight / total[self.cells.rows]
 
 
-@cache
-def _growth(order: int) -> FloatArray:
-    """cosh(ty) - 1 for t = 1 … order and all shifts y."""
-    return np.cosh(np.minimum(np.multiply.outer(np.arange(1, order + 1), _SHIFTS), 700.0)) - 1.0
-
-
-def rule_sizes(dist: Natural, doubled: int = 0) -> np.ndarray:
-    """Nodes of each angle that make the trapezoid rule exact to rounding for all distributions of a batch, and for E[z²]."""
-    harmonics = np.vstack([np.abs(dist.a).max(axis=0) + coupling_strengths(dist), np.abs(dist.b)])
-    needed = ((_ROUNDING + harmonics.T @ _growth(dist.order)) / _SHIFTS).min(axis=1)
-    return (np.ceil(needed).astype(np.int64) + 2) << doubled
-
-
-def _coarse(dists: int, sizes: np.ndarray) -> tuple[Cells, np.ndarray]:
-    """All cells to begin with, and how often each angle's are cut in four to make at least `sizes`."""
-    cuts = np.zeros(sizes.size, dtype=np.int64)
-    first = sizes.copy()
-    most = _FIRST["alone" if dists <= _FEW else "batch"][sizes.size]
-    while sizes.prod() > _WHOLE[sizes.size] and first.prod() > most:
-        cuts[np.argmax(first)] += 1
-        first = -(-sizes // _CUT**cuts)
-    count = int(first.prod())
-    places = np.indices(tuple(first), dtype=np.int32).reshape(sizes.size, count)
-    return Cells(np.repeat(np.arange(dists, dtype=np.int32), count), np.tile(places, dists), first), cuts
-
-
 def blocks(cells: Cells) -> list[slice]:
-    """So many cells at a time as caches and memory take."""
-    return [slice(begin, begin + _BLOCK) for begin in range(0, cells.rows.size, _BLOCK)]
+    """So many cells at a time as caches take: 65,536, some 20 MB."""
+    return [slice(begin, begin + (1 << 16)) for begin in range(0, cells.rows.size, 1 << 16)]
 
 
 def bounds(cells: Cells, frame: Frame) -> FloatArray:
@@ -308,84 +288,118 @@ def bounds(cells: Cells, frame: Frame) -> FloatArray:
     return np.concatenate([frame.bound(cells.points(frame, part), cells.radius) for part in blocks(cells)])
 
 
-def _values(cells: Cells, frame: Frame) -> FloatArray:
-    return np.concatenate([frame.inner(cells.points(frame, part)).value for part in blocks(cells)])
+def _integrate_cells(cells: Cells, frame: Frame) -> FloatArray:
+    """v - f(anchor) at the centres of the cells."""
+    return np.concatenate([frame.integrate(cells.points(frame, part)).value for part in blocks(cells)])
 
 
-def _check_count(count: int, sizes: np.ndarray, most: int) -> None:
-    if count > most:
-        grid = " x ".join(f"{size:,}" for size in sizes)
-        raise TooManyNodesError(
-            f"the distribution spreads over some {count:,} nodes of a grid of {grid}, and at most {most:,} fit in memory; "
-            "use annealed_log_normalizer for log Z and gibbs for draws"
-        )
+# ---- the nodes that carry weight ------------------------------------------------------------------------------------
 
 
-def _anchored(dist: Natural, cells: Cells, frame: Frame, inner: int) -> Frame:
-    """The frame at the one given cell of each distribution, with the inner angle at its mode there."""
-    points = cells.points(frame)
-    reference = frame.inner(points).reference
-    return Frame(dist, inner, frame.anchor + np.column_stack([points.psi.T, reference]))
+def rule_sizes(dist: Natural, doubled: int = 0) -> np.ndarray:
+    """Nodes of each angle that make the trapezoid rule exact to rounding for a batch, and for E[z²]."""
+    harmonics = np.vstack([np.abs(dist.a).max(axis=0) + coupling_strengths(dist), np.abs(dist.b)])
+    shifts, growth = _growth(dist.order)
+    # 2 exp(-38) is a quarter of what doubles resolve.
+    needed = ((38.0 + harmonics.T @ growth) / shifts).min(axis=1)
+    return (np.ceil(needed).astype(np.int64) + 2) << doubled
 
 
-def _tops(value: FloatArray, cells: Cells, dists: int) -> np.ndarray:
-    """Where each distribution's largest value stands."""
-    largest = np.maximum.reduceat(value, cells.starts(dists))
-    hits = np.flatnonzero(value == largest[cells.rows])
-    return hits[np.searchsorted(cells.rows[hits], np.arange(dists))]
+@cache
+def _growth(order: int) -> tuple[FloatArray, FloatArray]:
+    """Shifts y from 1e-5 to 20 into the complex plane, and cosh(ty) - 1 there for t = 1 … order."""
+    shifts = np.geomspace(1e-5, 20.0, 240)
+    return shifts, np.cosh(np.minimum(np.multiply.outer(np.arange(1, order + 1), shifts), 700.0)) - 1.0
 
 
-def _pruned(cells: Cells, cuts: np.ndarray, frame: Frame, reach: float, most: int) -> tuple[Cells, Cells]:
-    """The finest cells after all cuts, less those that a bound shows to be negligible; and a high cell of each distribution."""
+def find_nodes(dist: Natural, doubled: int = 0, settings: GridSettings = DEFAULT_SETTINGS) -> Nodes:
+    """The nodes that carry weight, of distributions a (m, D) with dense P and Q, analytic angle last."""
+    dists = dist.a.shape[0]
+    sizes = rule_sizes(dist, doubled)
+    analytic_size = int(sizes[-1])
+    cells, cuts = _first_cells(dists, sizes[:-1], settings)
+    frame = Frame(dist, analytic_size)
+    if cuts.size == 0:
+        frame = _move_anchors(dist, cells, frame, analytic_size)
+    if not cuts.any():
+        return Nodes(cells, frame, _integrate_cells(cells, frame))
+    reach = settings.negligible + _log_volume(dist)
+    cells, high = _prune(cells, cuts, frame, reach, settings.most_nodes)
+    frame = _move_anchors(dist, high, frame, analytic_size)
+    value = _integrate_cells(cells, frame)
+    best = np.maximum.reduceat(value, cells.starts(dists))
+    chosen = value > best[cells.rows] - reach
+    return Nodes(cells.keep(chosen), frame, value[chosen])
+
+
+def _first_cells(dists: int, sizes: np.ndarray, settings: GridSettings) -> tuple[Cells, np.ndarray]:
+    """All cells to begin with, and how often each angle's are cut in four to make at least `sizes`."""
+    cuts = np.zeros(sizes.size, dtype=np.int64)
+    first = sizes.copy()
+    most = (settings.first_alone if dists <= settings.few else settings.first_in_batch)[sizes.size]
+    while sizes.prod() > settings.whole[sizes.size] and first.prod() > most:
+        cuts[np.argmax(first)] += 1
+        first = -(-sizes // 4**cuts)
+    count = int(first.prod())
+    places = np.indices(tuple(first), dtype=np.int32).reshape(sizes.size, count)
+    return Cells(np.repeat(np.arange(dists, dtype=np.int32), count), np.tile(places, dists), first), cuts
+
+
+def _prune(cells: Cells, cuts: np.ndarray, frame: Frame, reach: float, most: int) -> tuple[Cells, Cells]:
+    """The finest cells after all cuts, less those that a bound shows to be negligible; and a high cell of each."""
     dists = frame.base.size
     while cuts.any():
         bound = bounds(cells, frame)
         # Taylor's lower bound: somewhere in the cell v is at least the upper bound less twice the slack.
         least = bound - 2.0 * frame.slack(cells.rows, cells.radius)
         best = np.maximum.reduceat(least, cells.starts(dists))
-        high = cells.keep(_tops(bound, cells, dists))
+        high = cells.keep(_largest_places(bound, cells, dists))
         cells = cells.keep(bound > best[cells.rows] - reach)
         angles = cuts == cuts.max()
-        _check_count(cells.rows.size * _CUT ** int(angles.sum()), cells.sizes * _CUT**angles, most)
+        _check_count(cells.rows.size * 4 ** int(angles.sum()), cells.sizes * 4**angles, most)
         cells, cuts = cells.cut(angles), cuts - angles
     return cells, high
 
 
-def _log_spread(dist: Natural) -> float:
+def _check_count(count: int, sizes: np.ndarray, most: int) -> None:
+    """Refuse more cells than fit in memory."""
+    if count > most:
+        grid = " x ".join(f"{size:,}" for size in sizes)
+        raise TooManyNodesError(
+            f"the distribution spreads over some {count:,} nodes of a grid of {grid}, and at most {most:,} fit in "
+            "memory; use annealed_log_normalizer for log Z and gibbs for draws"
+        )
+
+
+def _largest_places(value: FloatArray, cells: Cells, dists: int) -> np.ndarray:
+    """Where each distribution's largest value stands."""
+    largest = np.maximum.reduceat(value, cells.starts(dists))
+    hits = np.flatnonzero(value == largest[cells.rows])
+    return hits[np.searchsorted(cells.rows[hits], np.arange(dists))]
+
+
+def _move_anchors(dist: Natural, cells: Cells, frame: Frame, analytic_size: int) -> Frame:
+    """The frame anchored at the one given cell of each distribution, with the analytic angle at its mode there."""
+    points = cells.points(frame)
+    reference = frame.integrate(points).reference
+    return Frame(dist, analytic_size, frame.anchor + np.column_stack([points.psi.T, reference]))
+
+
+def _log_volume(dist: Natural) -> float:
     """½ Σ log(1 + K_j): the integral of exp(v) is no smaller than exp(max v - this), but for a factor near one."""
     return 0.5 * math.fsum(np.log1p(concentrations(dist)[:, :-1].max(axis=0)))
 
 
-def nodes(dist: Natural, doubled: int = 0) -> Nodes:
-    """The nodes that carry weight, of distributions a (m, D) with dense P and Q, inner angle last."""
-    dists = dist.a.shape[0]
-    sizes = rule_sizes(dist, doubled)
-    inner = int(sizes[-1])
-    cells, cuts = _coarse(dists, sizes[:-1])
-    frame = Frame(dist, inner)
-    if cuts.size == 0:
-        frame = _anchored(dist, cells, frame, inner)
-    if not cuts.any():
-        return Nodes(cells, frame, _values(cells, frame))
-    reach = _NEGLIGIBLE + _log_spread(dist)
-    cells, high = _pruned(cells, cuts, frame, reach, MOST_NODES)
-    frame = _anchored(dist, high, frame, inner)
-    value = _values(cells, frame)
-    best = np.maximum.reduceat(value, cells.starts(dists))
-    chosen = value > best[cells.rows] - reach
-    return Nodes(cells.keep(chosen), frame, value[chosen])
-
-
-def occupied(dist: Natural, count: int, depth: float) -> NDArray[np.bool_]:
+def find_occupied(dist: Natural, count: int, depth: float) -> NDArray[np.bool_]:
     """Which of the nodes -π + 2πk/count of a single distribution's first angle no bound excludes.
 
     Excluded are those whose density is below e^-depth of the peak; none, where that would cost more than it saves.
     """
     sizes = rule_sizes(dist)
     sizes[0] = count
-    cells, cuts = _coarse(1, sizes[:-1])
+    cells, cuts = _first_cells(1, sizes[:-1], DEFAULT_SETTINGS)
     try:
-        cells, _ = _pruned(cells, cuts, Frame(dist, int(sizes[-1])), depth + _log_spread(dist), _WIDE)
+        cells, _ = _prune(cells, cuts, Frame(dist, int(sizes[-1])), depth + _log_volume(dist), 1 << 18)
     except TooManyNodesError:
         return np.ones(count, dtype=bool)
     places = np.unique(cells.places[0]).astype(np.int64)

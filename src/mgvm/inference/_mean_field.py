@@ -1,8 +1,7 @@
 """Mean field: the best product distribution under an mGvM, and the bound of log Z that comes with it.
 
-Linear response: the covariances that a mean-field optimum implies by how it answers to a small field.
-
-Where mean field starts, and which of the places where it ends are different.
+The optima of the free energy are found by `_coordinate_ascent` from several starts. Linear response then gives the
+covariances that an optimum implies by how it answers to a small field.
 """
 
 from __future__ import annotations
@@ -23,218 +22,19 @@ from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.gvm import GvM, VonMises
-from mgvm.inference._coordinate_ascent import Ascent, Outcome, Sweeper, gvm_step, sweeper, von_mises_step
-from mgvm.inference.result import ConvergenceWarning, LogNormalizer
-from mgvm.natural.parameters import Natural, dense_coupling, natural, sparse_coupling
-
-_DENSE = 5_000  # angles up to which a (2D, 2D) matrix is made
-_SPARSE = 50_000  # angles up to which the blocks of a sparse distribution are solved for
-_COLUMNS = 512
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class LinearResponse:
-    """Covariances of (cos φ, sin φ) by linear response.
-
-    Attributes
-    ----------
-    blocks : FloatArray
-        Covariance of (cos φ_d, sin φ_d) of each angle, (D, 2, 2).
-    covariance : FloatArray or None
-        Of all angles, (2D, 2D), cos and sin of an angle next to each other; None where only blocks were asked for.
-    """
-
-    blocks: FloatArray
-    covariance: FloatArray | None
-
-    def __repr__(self) -> str:
-        return f"LinearResponse({len(self.blocks)} angles, {'blocks' if self.covariance is None else 'covariance'})"
-
-    @property
-    def resultant_length(self) -> FloatArray:
-        """|m₁| of each angle, from tr Cov = 1 - |m₁|², which holds for points on a circle; (D,)."""
-        return np.sqrt(np.clip(1.0 - np.trace(self.blocks, axis1=1, axis2=2), 0.0, 1.0))
-
-    @property
-    def circular_variance(self) -> FloatArray:
-        """1 - |m₁| of each angle, (D,)."""
-        spread = np.clip(np.trace(self.blocks, axis1=1, axis2=2), 0.0, 1.0)
-        return spread / (1.0 + np.sqrt(1.0 - spread))
-
-
-def factor_covariances(m1: ComplexArray, m2: ComplexArray) -> FloatArray:
-    """Covariance of (cos φ, sin φ) from the first two moments, (D, 2, 2)."""
-    out = np.empty(m1.shape + (2, 2))
-    out[..., 0, 0] = 0.5 * (1.0 + m2.real) - m1.real**2
-    out[..., 1, 1] = 0.5 * (1.0 - m2.real) - m1.imag**2
-    out[..., 0, 1] = out[..., 1, 0] = 0.5 * m2.imag - m1.real * m1.imag
-    return out
-
-
-def linear_response(dist: Natural, V: FloatArray, full: bool) -> LinearResponse:
-    """Cov = (V⁻¹ - C)⁻¹ = (I - V C)⁻¹ V: the second form needs no inverse of a V that is nearly singular."""
-    size = dist.dimension
-    if full and size > _DENSE:
-        raise ValueError(
-            f"the covariance of {size} angles would fill {32 * size**2 / 1e9:.1f} GB; ask for the blocks of single "
-            "angles, full=False, or for at most 5000 angles"
-        )
-    if dist.is_sparse and not full:
-        return LinearResponse(_sparse_blocks(dist, V), None)
-    if size > _DENSE:
-        raise ValueError(
-            f"linear response of a dense distribution needs at most {_DENSE} angles, got {size}; store P, Q sparse"
-        )
-    system = -np.einsum("dij,djk->dik", V, dense_coupling(dist).reshape(size, 2, 2 * size)).reshape(2 * size, 2 * size)
-    np.einsum("ii->i", system)[:] += 1.0
-    try:
-        covariance = linalg.solve(system, linalg.block_diag(*V))
-    except linalg.LinAlgError:
-        raise ValueError(_SINGULAR) from None
-    covariance = 0.5 * (covariance + covariance.T)
-    blocks = np.stack([covariance[2 * d : 2 * d + 2, 2 * d : 2 * d + 2] for d in range(size)])
-    _check(blocks)
-    return LinearResponse(blocks, covariance if full else None)
-
-
-_SINGULAR = (
-    "linear response is singular here: some direction of the optimum is free (a distribution that is unchanged by turning all "
-    "angles, say), so its variance is not that of one optimum; use gibbs or an exact engine"
+from mgvm.inference._coordinate_ascent import (
+    Ascent,
+    AscentOutcome,
+    Sweeper,
+    circle_covariances,
+    gvm_step,
+    sweeper,
+    von_mises_step,
 )
+from mgvm.inference.result import ConvergenceWarning, LogNormalizer
+from mgvm.natural.parameters import Natural, TorusDistribution, dense_coupling, natural, sparse_coupling
 
-
-def _check(blocks: FloatArray) -> None:
-    variances = np.einsum("dii->di", blocks)
-    if not (np.isfinite(variances).all() and (variances > -1e-9).all()):
-        raise ValueError(_SINGULAR)
-
-
-def _sparse_blocks(dist: Natural, V: FloatArray) -> FloatArray:
-    """The diagonal blocks, by a sparse factorisation and unit right-hand sides a few hundred at a time."""
-    size = dist.dimension
-    if size > _SPARSE:
-        raise ValueError(
-            f"linear response of a sparse distribution needs at most {_SPARSE} angles, got {size}; use exact_chain"
-        )
-    coupling = sparse_coupling(dist)
-    C = sparse.bsr_array(
-        (coupling.blocks.reshape(-1, 2, 2), coupling.indices, coupling.indptr), shape=(2 * size, 2 * size)
-    )
-    diagonal = sparse.bsr_array((V, np.arange(size), np.arange(size + 1)), shape=(2 * size, 2 * size))
-    try:
-        solver = splu((sparse.eye_array(2 * size) - diagonal @ C).tocsc())
-    except RuntimeError:
-        raise ValueError(_SINGULAR) from None
-    out = np.empty((size, 2, 2))
-    for begin in range(0, size, _COLUMNS // 2):
-        end = min(begin + _COLUMNS // 2, size)
-        right = np.zeros((2 * size, 2 * (end - begin)))
-        for d in range(begin, end):
-            right[2 * d : 2 * d + 2, 2 * (d - begin) : 2 * (d - begin) + 2] = V[d]
-        solution = solver.solve(right)
-        for d in range(begin, end):
-            out[d] = solution[2 * d : 2 * d + 2, 2 * (d - begin) : 2 * (d - begin) + 2]
-    out = 0.5 * (out + np.swapaxes(out, 1, 2))
-    _check(out)
-    return out
-
-
-_KRYLOV = 12  # dimension of the space in which the leading direction is sought
-_TILT = 0.9  # largest moment of a tilted start
-_NUDGE = 1e-3
 _DISTINCT = 0.02  # two optima differ if some moment does by more than this
-
-
-def planes(values: ComplexArray) -> FloatArray:
-    """Complex numbers (n, D) as cosine and sine parts (D, 2, n)."""
-    return np.ascontiguousarray(np.stack([values.real.T, values.imag.T], axis=1))
-
-
-def complexes(parts: FloatArray) -> ComplexArray:
-    """Cosine and sine parts (D, 2, n) as complex numbers (n, D)."""
-    return np.ascontiguousarray((parts[:, 0] + 1j * parts[:, 1]).T)
-
-
-def leading_direction(multiply: Callable[[FloatArray], FloatArray], size: int) -> ComplexArray:
-    """About the eigenvector of the coupling's largest eigenvalue, largest entry 1: moments that gain most by it.
-
-    Lanczos from a fixed vector; a rough answer is as good a start as an exact one.
-    """
-    angles = np.arange(size)
-    start = np.stack([np.cos(0.1 * angles) + 0.2, 0.1 + 0.3 * np.sin(2.0 * angles)], axis=1)[:, :, None]
-    vector = start / np.linalg.norm(start)
-    basis = [vector]
-    diagonal: list[float] = []
-    beside: list[float] = []
-    for _ in range(min(_KRYLOV, 2 * size)):
-        image = multiply(basis[-1])
-        diagonal.append(float(np.vdot(image, basis[-1])))
-        # In so few steps three terms keep the basis orthogonal.
-        image -= diagonal[-1] * basis[-1]
-        if beside:
-            image -= beside[-1] * basis[-2]
-        norm = float(np.linalg.norm(image))
-        if norm <= 1e-10 * (abs(diagonal[0]) + sum(beside) + 1e-300):
-            break
-        beside.append(norm)
-        basis.append(image / norm)
-    count = len(diagonal)
-    small = np.diag(diagonal) + np.diag(beside[: count - 1], 1) + np.diag(beside[: count - 1], -1)
-    weights = np.linalg.eigh(small)[1][:, -1]
-    ritz = sum(weight * known for weight, known in zip(weights, basis[:count], strict=True))
-    direction = complexes(np.asarray(ritz))[0]
-    return np.asarray(direction / np.abs(direction).max())
-
-
-def default_starts(
-    dist: Natural, count: int, multiply: Callable[[FloatArray], FloatArray], rng: np.random.Generator
-) -> ComplexArray:
-    """Moments (count, D) to start from: next to none, the couplings' leading direction and back, then random ones.
-
-    Not none at all: in a distribution of even harmonics that is a saddle, and sweeps would stay there.
-    """
-    size = dist.dimension
-    direction = leading_direction(multiply, size)
-    starts = np.empty((count, size), dtype=complex)
-    starts[0] = _NUDGE * direction
-    starts[1:2], starts[2:3] = _TILT * direction, -_TILT * direction
-    for i in range(3, count):
-        starts[i] = rng.uniform(0.0, 1.0, size) * np.exp(1j * rng.uniform(-np.pi, np.pi, size))
-    return starts
-
-
-def is_flip_symmetric(dist: Natural) -> bool:
-    """Whether turning all angles by half a circle leaves the distribution as it is: no odd harmonics."""
-    return not dist.a.any() and not dist.b[1::2].any()
-
-
-class Found(NamedTuple):
-    """Where the starts of each distribution ended, the best first: start, free energy, and whether unlike all before; (L, S)."""
-
-    order: np.ndarray
-    energy: FloatArray
-    distinct: np.ndarray
-
-
-def sort_out(moments: ComplexArray, energy: FloatArray, converged: np.ndarray) -> Found:
-    """Sort starts (L, S) by free energy and mark those that found an optimum of their own; moments are (L, S, D)."""
-    order = np.argsort(-energy, axis=1, kind="stable")
-    energy = np.take_along_axis(energy, order, axis=1)
-    settled = np.take_along_axis(converged, order, axis=1)
-    dists = np.arange(order.shape[0])
-    new = np.zeros(order.shape, dtype=bool)
-    new[:, 0] = True
-    for i in range(1, order.shape[1]):
-        new[:, i] = settled[:, i]
-        for j in range(i):
-            apart = np.abs(moments[dists, order[:, i]] - moments[dists, order[:, j]]).max(axis=1)
-            new[:, i] &= ~new[:, j] | (apart > _DISTINCT)
-    return Found(order, energy, new)
-
-
-_NEAR = float(np.log(20.0))  # optima this near to the best cannot be left out of the distribution
-_MANY = 100_000  # angles from which on two starts are enough
-_STARTS = 3
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -256,7 +56,7 @@ class MeanFieldResult:
     Attributes
     ----------
     converged : bool
-        Whether the best start of every distribution settled.
+        Whether the best start of every distribution converged.
     trace : FloatArray
         Free energy after each sweep of the best start, never falling; (sweeps,) or (sweeps, ...) for a batch.
     marginals : GvM or VonMises
@@ -321,12 +121,13 @@ class MeanFieldResult:
             )
         if isinstance(self.marginals, VonMises) and self._distribution.order > 1:
             raise ValueError("linear_response needs the factors that are free to follow: use factors='gvm'")
-        V = factor_covariances(np.asarray(self.marginals.moment(1)), np.asarray(self.marginals.moment(2)))
-        return linear_response(self._distribution, V, full)
+        cc, cs, ss = circle_covariances(np.asarray(self.marginals.moment(1)), np.asarray(self.marginals.moment(2)))
+        V = np.moveaxis(np.array([[cc, cs], [cs, ss]]), -1, 0)
+        return _linear_response(self._distribution, np.ascontiguousarray(V), full)
 
 
 def mean_field(
-    dist: Any,
+    dist: TorusDistribution,
     factors: str = "gvm",
     *,
     tolerance: float = 1e-8,
@@ -360,7 +161,7 @@ def mean_field(
     rng : None, int or Generator
         For random starts.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (sweeps done, max_sweeps).
+        True prints lines on standard error once the run takes long; a callable gets (sweeps done, max_sweeps, "mean_field").
 
     Returns
     -------
@@ -369,7 +170,7 @@ def mean_field(
     Warns
     -----
     ConvergenceWarning
-        Where the best start did not settle, or where different optima have nearly equal free energy: the distribution
+        Where the best start did not converge, or where different optima have nearly equal free energy: the distribution
         is then multimodal, and a product distribution stands for only one of its parts.
 
     Examples
@@ -390,28 +191,53 @@ def mean_field(
     max_sweeps = check.integer(max_sweeps, "max_sweeps", minimum=1)
     step = von_mises_step if factors == "von_mises" and parameters.b.any() else gvm_step
     engine = sweeper(parameters, step)
-    starts = _starts(parameters, engine, n_starts, start, check.generator(rng))
+    starts = _make_starts(parameters, engine, n_starts, start, check.generator(rng))
     count = starts.shape[1]
     a = np.repeat(parameters.a.reshape(-1, parameters.dimension), count, axis=0)
     state = engine.state(planes(a), planes(starts.reshape(-1, parameters.dimension)))
     ascent = Ascent(engine, state, np.repeat(np.arange(starts.shape[0]), count), tolerance)
     outcome = ascent.run(max_sweeps, reporter(progress, "mean_field"))
-    result = _result(parameters, engine, factors, outcome, count)
+    result = _make_result(parameters, engine, factors, outcome, count)
     _warn(result, outcome, max_sweeps)
     return result
 
 
-def _starts(
+def _warn(result: MeanFieldResult, outcome: AscentOutcome, max_sweeps: int) -> None:
+    """Say where the result is not to be trusted, and what to try."""
+    if outcome.interrupted:
+        text = "mean_field was interrupted; the result is where it stood, a bound still. Hand its moments on as `start`"
+        warnings.warn(text, ConvergenceWarning, stacklevel=3)
+    elif not result.converged:
+        warnings.warn(
+            f"mean_field did not converge in {max_sweeps} sweeps; F is a bound still. Raise max_sweeps (and go on from "
+            "here with start=result.moments), or loosen tolerance",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+    if result.multimodal:
+        warnings.warn(
+            f"the distribution is multimodal: starts ended in {int(np.max(result.n_optima))} optima of "
+            "nearly equal free energy, and the marginals returned are those of one. Use gibbs or an exact engine, or "
+            "mix result.optima by their weights",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+
+
+# ---- starts ---------------------------------------------------------------------------------------------------------
+
+
+def _make_starts(
     dist: Natural, engine: Sweeper, n_starts: int | None, start: ArrayLike | None, rng: np.random.Generator
 ) -> ComplexArray:
     """Moments to start from, (distributions, starts, D)."""
     if n_starts is None:
-        n_starts = 1 if start is not None else 2 if dist.dimension > _MANY else _STARTS
+        n_starts = 1 if start is not None else 2 if dist.dimension > 100_000 else 3
     n_starts = check.integer(n_starts, "n_starts", minimum=1)
     if dist.dimension == 1:
         n_starts = 1  # one sweep is exact
     dists = int(np.prod(dist.a.shape[:-1], dtype=int))
-    starts = np.repeat(default_starts(dist, n_starts, engine.multiply, rng)[None], dists, axis=0)
+    starts = np.repeat(_default_starts(dist, n_starts, engine.multiply, rng)[None], dists, axis=0)
     if start is not None:
         given = check.finite_complex(start, "start")
         if given.shape != dist.a.shape[-1:] and given.shape != dist.a.shape:
@@ -425,34 +251,84 @@ def _starts(
     return starts
 
 
-def _evaluate(dist: Natural, engine: Sweeper, factors: str, a: FloatArray, first: ComplexArray) -> tuple[Any, Any]:
-    """Moments (n, D) and free energies (n,) of products with given first natural parameters (n, D)."""
-    count, size = first.shape
-    others = np.broadcast_to(dist.b.T, (count,) + dist.b.T.shape)
-    eta = np.concatenate([first[..., None], others if factors == "gvm" else 0.0 * others], axis=2)
-    facts = gvm_facts(eta.reshape(count * size, -1), dist.order)
-    moments = facts.moments.reshape(count, size, -1)
-    m = planes(moments[..., 0])
-    energy = np.einsum("dki,dki->i", m, a + 0.5 * engine.multiply(m)) + facts.entropy.reshape(count, size).sum(axis=1)
-    energy += np.einsum("ndt,ndt->n", others.conj(), moments[..., 1 : dist.order]).real
-    return moments[..., 0], energy
+def _default_starts(
+    dist: Natural, count: int, multiply: Callable[[FloatArray], FloatArray], rng: np.random.Generator
+) -> ComplexArray:
+    """Moments (count, D) to start from: next to none, the couplings' leading direction and back, then random ones.
+
+    Not none at all: in a distribution of even harmonics that is a saddle, and sweeps would stay there.
+    """
+    size = dist.dimension
+    direction = _leading_direction(multiply, size)
+    starts = np.empty((count, size), dtype=complex)
+    starts[0] = 1e-3 * direction
+    starts[1:2], starts[2:3] = 0.9 * direction, -0.9 * direction
+    for i in range(3, count):
+        starts[i] = rng.uniform(0.0, 1.0, size) * np.exp(1j * rng.uniform(-np.pi, np.pi, size))
+    return starts
 
 
-def _result(dist: Natural, engine: Sweeper, factors: str, outcome: Outcome, count: int) -> MeanFieldResult:
+def _leading_direction(multiply: Callable[[FloatArray], FloatArray], size: int) -> ComplexArray:
+    """About the eigenvector of the coupling's largest eigenvalue, largest entry 1: moments that gain most by it.
+
+    Lanczos from a fixed vector; a rough answer is as good a start as an exact one.
+    """
+    angles = np.arange(size)
+    start = np.stack([np.cos(0.1 * angles) + 0.2, 0.1 + 0.3 * np.sin(2.0 * angles)], axis=1)[:, :, None]
+    vector = start / np.linalg.norm(start)
+    basis = [vector]
+    diagonal: list[float] = []
+    beside: list[float] = []
+    for _ in range(min(12, 2 * size)):
+        image = multiply(basis[-1])
+        diagonal.append(float(np.vdot(image, basis[-1])))
+        # In so few steps three terms keep the basis orthogonal.
+        image -= diagonal[-1] * basis[-1]
+        if beside:
+            image -= beside[-1] * basis[-2]
+        norm = float(np.linalg.norm(image))
+        if norm <= 1e-10 * (abs(diagonal[0]) + sum(beside) + 1e-300):
+            break
+        beside.append(norm)
+        basis.append(image / norm)
+    count = len(diagonal)
+    small = np.diag(diagonal) + np.diag(beside[: count - 1], 1) + np.diag(beside[: count - 1], -1)
+    weights = np.linalg.eigh(small)[1][:, -1]
+    ritz = sum(weight * known for weight, known in zip(weights, basis[:count], strict=True))
+    direction = complexes(np.asarray(ritz))[0]
+    return np.asarray(direction / np.abs(direction).max())
+
+
+# ---- from the columns of the ascent to the result -------------------------------------------------------------------
+
+
+def planes(values: ComplexArray) -> FloatArray:
+    """Complex numbers (n, D) as cosine and sine parts (D, 2, n)."""
+    return np.ascontiguousarray(np.stack([values.real.T, values.imag.T], axis=1))
+
+
+def complexes(parts: FloatArray) -> ComplexArray:
+    """Cosine and sine parts (D, 2, n) as complex numbers (n, D)."""
+    return np.ascontiguousarray((parts[:, 0] + 1j * parts[:, 1]).T)
+
+
+def _make_result(dist: Natural, engine: Sweeper, factors: str, outcome: AscentOutcome, count: int) -> MeanFieldResult:
+    """The result from where all columns ended, `count` starts a distribution."""
+    nearly_equal = np.log(20.0)  # optima this near to the best cannot be left out of the distribution
     batch, size = dist.a.shape[:-1], dist.dimension
     moments = complexes(outcome.m).reshape(-1, count, size)
-    found = sort_out(moments, outcome.energy.reshape(-1, count), outcome.converged.reshape(-1, count))
+    found = _rank_optima(moments, outcome.energy.reshape(-1, count), outcome.converged.reshape(-1, count))
     best = np.arange(moments.shape[0]) * count + found.order[:, 0]
     first = np.where(np.isnan(outcome.first[..., best]), planes(dist.a.reshape(-1, size)), outcome.first[..., best])
     first = complexes(first)
-    m1, energy = _evaluate(dist, engine, factors, planes(dist.a.reshape(-1, size)), first)
+    m1, energy = _evaluate_products(dist, engine, factors, planes(dist.a.reshape(-1, size)), first)
     found.energy[:, 0] = energy  # afresh: a run that was broken off has none of its own
     n_sweeps = int(outcome.sweeps[best].max())
-    near = np.asarray((found.distinct & (found.energy >= found.energy[:, :1] - _NEAR)).sum(axis=1))
+    near = np.asarray((found.distinct & (found.energy >= found.energy[:, :1] - nearly_equal)).sum(axis=1))
     optima: tuple[Optimum, ...] = ()
     if not batch:
-        optima = _optima(dist, moments[0][found.order[0]][found.distinct[0]], found.energy[0][found.distinct[0]])
-        near = np.asarray([sum(place.free_energy >= optima[0].free_energy - _NEAR for place in optima)])
+        optima = _list_optima(dist, moments[0][found.order[0]][found.distinct[0]], found.energy[0][found.distinct[0]])
+        near = np.asarray([sum(place.free_energy >= optima[0].free_energy - nearly_equal for place in optima)])
     return MeanFieldResult(
         converged=bool(outcome.converged[best].all()),
         trace=outcome.trace[:n_sweeps, best].reshape((-1,) + batch),
@@ -467,12 +343,52 @@ def _result(dist: Natural, engine: Sweeper, factors: str, outcome: Outcome, coun
     )
 
 
-def _optima(dist: Natural, moments: ComplexArray, energy: FloatArray) -> tuple[Optimum, ...]:
-    """The different optima of one distribution, with the mirror image of the best where the distribution is its own."""
-    if is_flip_symmetric(dist):
-        mirror = -moments[0]
-        if np.abs(moments - mirror).max(axis=1).min() > 0.02:
-            moments = np.concatenate([moments[:1], mirror[None], moments[1:]])
+def _evaluate_products(
+    dist: Natural, engine: Sweeper, factors: str, a: FloatArray, first: ComplexArray
+) -> tuple[Any, Any]:
+    """Moments (n, D) and free energies (n,) of products with given first natural parameters (n, D)."""
+    count, size = first.shape
+    others = np.broadcast_to(dist.b.T, (count,) + dist.b.T.shape)
+    eta = np.concatenate([first[..., None], others if factors == "gvm" else 0.0 * others], axis=2)
+    facts = gvm_facts(eta.reshape(count * size, -1), dist.order)
+    moments = facts.moments.reshape(count, size, -1)
+    m = planes(moments[..., 0])
+    energy = np.einsum("dki,dki->i", m, a + 0.5 * engine.multiply(m)) + facts.entropy.reshape(count, size).sum(axis=1)
+    energy += np.einsum("ndt,ndt->n", others.conj(), moments[..., 1 : dist.order]).real
+    return moments[..., 0], energy
+
+
+class RankedOptima(NamedTuple):
+    """Where the starts of each of L distributions ended, the best first; all (L, S)."""
+
+    order: np.ndarray  # the start
+    energy: FloatArray  # its free energy
+    distinct: np.ndarray  # whether it differs from all before
+
+
+def _rank_optima(moments: ComplexArray, energy: FloatArray, converged: np.ndarray) -> RankedOptima:
+    """Sort starts (L, S) by free energy and mark those that found an optimum of their own; moments are (L, S, D)."""
+    order = np.argsort(-energy, axis=1, kind="stable")
+    energy = np.take_along_axis(energy, order, axis=1)
+    ended = np.take_along_axis(converged, order, axis=1)
+    dists = np.arange(order.shape[0])
+    new = np.zeros(order.shape, dtype=bool)
+    new[:, 0] = True
+    for i in range(1, order.shape[1]):
+        new[:, i] = ended[:, i]
+        for j in range(i):
+            apart = np.abs(moments[dists, order[:, i]] - moments[dists, order[:, j]]).max(axis=1)
+            new[:, i] &= ~new[:, j] | (apart > _DISTINCT)
+    return RankedOptima(order, energy, new)
+
+
+def _list_optima(dist: Natural, moments: ComplexArray, energy: FloatArray) -> tuple[Optimum, ...]:
+    """The different optima of one distribution; the best one twice where half a turn of all angles is a symmetry."""
+    # Without odd harmonics turning all angles by half a circle changes nothing.
+    if not dist.a.any() and not dist.b[1::2].any():
+        turned = -moments[0]
+        if np.abs(moments - turned).max(axis=1).min() > _DISTINCT:
+            moments = np.concatenate([moments[:1], turned[None], moments[1:]])
             energy = np.concatenate([energy[:1], energy])
     weights = np.exp(energy - energy[0])
     weights /= weights.sum()
@@ -483,28 +399,112 @@ def _optima(dist: Natural, moments: ComplexArray, energy: FloatArray) -> tuple[O
 
 
 def _marginals(dist: Natural, factors: str, first: ComplexArray) -> CircularDistribution:
+    """The factors with given first natural parameters."""
     if factors == "von_mises":
         return VonMises(np.angle(first), np.abs(first))
     others = np.broadcast_to(dist.b.T, first.shape + (dist.order - 1,))
     return GvM(np.concatenate([first[..., None], others], axis=-1))
 
 
-def _warn(result: MeanFieldResult, outcome: Outcome, max_sweeps: int) -> None:
-    if outcome.interrupted:
-        text = "mean_field was interrupted; the result is where it stood, a bound still. Hand its moments on as `start`"
-        warnings.warn(text, ConvergenceWarning, stacklevel=3)
-    elif not result.converged:
-        warnings.warn(
-            f"mean_field did not settle in {max_sweeps} sweeps; F is a bound still. Raise max_sweeps (and go on from "
-            "here with start=result.moments), or loosen tolerance",
-            ConvergenceWarning,
-            stacklevel=3,
+# ---- linear response ------------------------------------------------------------------------------------------------
+
+
+_SINGULAR = (
+    "linear response is singular here: some direction of the optimum is free (a distribution that is unchanged by "
+    "turning all angles, say), so its variance is not that of one optimum; use gibbs or an exact engine"
+)
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class LinearResponse:
+    """Covariances of (cos φ, sin φ) by linear response.
+
+    Attributes
+    ----------
+    blocks : FloatArray
+        Covariance of (cos φ_d, sin φ_d) of each angle, (D, 2, 2).
+    covariance : FloatArray or None
+        Of all angles, (2D, 2D), cos and sin of an angle next to each other; None where only blocks were asked for.
+    """
+
+    blocks: FloatArray
+    covariance: FloatArray | None
+
+    def __repr__(self) -> str:
+        return f"LinearResponse({len(self.blocks)} angles, {'blocks' if self.covariance is None else 'covariance'})"
+
+    @property
+    def resultant_length(self) -> FloatArray:
+        """|m₁| of each angle, from tr Cov = 1 - |m₁|², which holds for points on a circle; (D,)."""
+        return np.sqrt(np.clip(1.0 - np.trace(self.blocks, axis1=1, axis2=2), 0.0, 1.0))
+
+    @property
+    def circular_variance(self) -> FloatArray:
+        """1 - |m₁| of each angle, (D,)."""
+        spread = np.clip(np.trace(self.blocks, axis1=1, axis2=2), 0.0, 1.0)
+        return spread / (1.0 + np.sqrt(1.0 - spread))
+
+
+def _linear_response(dist: Natural, V: FloatArray, full: bool) -> LinearResponse:
+    """Cov = (V⁻¹ - C)⁻¹ = (I - V C)⁻¹ V: the second form needs no inverse of a V that is nearly singular."""
+    size = dist.dimension
+    most = 5_000  # angles of which a (2D, 2D) matrix is made
+    if full and size > most:
+        raise ValueError(
+            f"the covariance of {size} angles would fill {32 * size**2 / 1e9:.1f} GB; ask for the blocks of single "
+            "angles, full=False, or for at most 5000 angles"
         )
-    if result.multimodal:
-        warnings.warn(
-            f"the distribution is multimodal: starts ended in {int(np.max(result.n_optima))} different optima of nearly equal "
-            "free energy, and the marginals returned are those of one. Use gibbs or an exact engine, or mix "
-            "result.optima by their weights",
-            ConvergenceWarning,
-            stacklevel=3,
+    if dist.is_sparse and not full:
+        return LinearResponse(_sparse_blocks(dist, V), None)
+    if size > most:
+        raise ValueError(
+            f"linear response of a dense distribution needs at most {most} angles, got {size}; store P, Q sparse"
         )
+    system = -np.einsum("dij,djk->dik", V, dense_coupling(dist).reshape(size, 2, 2 * size)).reshape(2 * size, 2 * size)
+    np.einsum("ii->i", system)[:] += 1.0
+    try:
+        covariance = linalg.solve(system, linalg.block_diag(*V))
+    except linalg.LinAlgError:
+        raise ValueError(_SINGULAR) from None
+    covariance = 0.5 * (covariance + covariance.T)
+    blocks = np.stack([covariance[2 * d : 2 * d + 2, 2 * d : 2 * d + 2] for d in range(size)])
+    _check_variances(blocks)
+    return LinearResponse(blocks, covariance if full else None)
+
+
+def _sparse_blocks(dist: Natural, V: FloatArray) -> FloatArray:
+    """The diagonal blocks, by a sparse factorisation and unit right-hand sides a few hundred at a time."""
+    size = dist.dimension
+    most = 50_000  # angles, for time
+    if size > most:
+        raise ValueError(
+            f"linear response of a sparse distribution needs at most {most} angles, got {size}; use exact_chain"
+        )
+    coupling = sparse_coupling(dist)
+    C = sparse.bsr_array(
+        (coupling.blocks.reshape(-1, 2, 2), coupling.indices, coupling.indptr), shape=(2 * size, 2 * size)
+    )
+    diagonal = sparse.bsr_array((V, np.arange(size), np.arange(size + 1)), shape=(2 * size, 2 * size))
+    try:
+        solver = splu((sparse.eye_array(2 * size) - diagonal @ C).tocsc())
+    except RuntimeError:
+        raise ValueError(_SINGULAR) from None
+    out = np.empty((size, 2, 2))
+    for begin in range(0, size, 256):
+        end = min(begin + 256, size)
+        right = np.zeros((2 * size, 2 * (end - begin)))
+        for d in range(begin, end):
+            right[2 * d : 2 * d + 2, 2 * (d - begin) : 2 * (d - begin) + 2] = V[d]
+        solution = solver.solve(right)
+        for d in range(begin, end):
+            out[d] = solution[2 * d : 2 * d + 2, 2 * (d - begin) : 2 * (d - begin) + 2]
+    out = 0.5 * (out + np.swapaxes(out, 1, 2))
+    _check_variances(out)
+    return out
+
+
+def _check_variances(blocks: FloatArray) -> None:
+    """Refuse covariances of an optimum that is no isolated peak."""
+    variances = np.einsum("dii->di", blocks)
+    if not (np.isfinite(variances).all() and (variances > -1e-9).all()):
+        raise ValueError(_SINGULAR)

@@ -4,14 +4,6 @@ site.
 With x = (cos φ, sin φ), -½ xᵀΛx + hᵀx = -¼ tr Λ + Re(conj(η₁) z + conj(η₂) z²), where η₁ = h_c + i h_s and
 η₂ = -¼(Λ_cc - Λ_ss) - ½ i Λ_cs: on the circle any cavity, proper or not, is a GvM of order 2. A kind of site is a class
 with the methods of `Sites`; a new one (another constraint, say) needs nothing else.
-
-Sites of expectation propagation given by their log-likelihood on a periodic grid.
-
-Sites of expectation propagation on the soft circle: |x| near 1 within τ, the likelihood on the direction of x.
-
-With u = (cos φ, sin φ), a = uᵀΛu + τ⁻², b = uᵀh + τ⁻² and I_k = ∫₀^∞ r^k exp(-½ar² + br) dr the tilted distribution of
-the direction is ∝ I₁·site, with E[r | φ] = I₂/I₁ and E[r² | φ] = I₃/I₁. By parts, I₁ = (1 + bI₀)/a, I₂ = (I₀ + bI₁)/a,
-I₃ = (2I₁ + bI₂)/a, and I₀ = √(2π/a) e^{D²/2} Φ(D) with D = b/√a; all are taken relative to I₀.
 """
 
 from __future__ import annotations
@@ -21,26 +13,18 @@ from functools import cached_property
 from typing import NamedTuple, Protocol
 
 import numpy as np
-from scipy.special import log_ndtr
 
+from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
+from mgvm.circle.grid_density import GridDensity
 from mgvm.circle.gvm import GvM
-
-# A narrow distribution of variance v along the circle has variance v²/2 along the radius. That is held at this value:
-# beside the prior a smaller one makes no difference that could be seen, but its precision would drown a cavity's
-# digits.
-RADIAL_FLOOR = 1e-10
-_NARROW = (
-    1e-12  # radial variance up to which a distribution's moments have too few digits; its variance is then below 2e-6
-)
-_CORRELATION = 1.0 - 1e-9
-_LEAST = 1e-16  # of a variance along the circle
+from mgvm.inference._planar_gaussian import RADIAL_FLOOR
 
 
 class Tilted(NamedTuple):
-    """Of each tilted distribution: log ∮ exp(-½xᵀΛx + hᵀx)·site dφ, and mean, covariance and precision of x in the plane."""
+    """Of each tilted distribution: log ∮ exp(-½xᵀΛx + hᵀx)·site dφ, and mean, covariance and precision of x."""
 
     log_normalizer: FloatArray  # (N,)
     mean: FloatArray  # (N, 2)
@@ -70,7 +54,7 @@ class Sites(Protocol):
     def rotation_orders(self) -> np.ndarray:
         """For each angle the g for which its site is unchanged by a turn of 2π/g; 0 where it is by any turn."""
 
-    def mirror_energy(self, dist: CircularDistribution) -> FloatArray:
+    def half_turn_energy(self, dist: CircularDistribution) -> FloatArray:
         """E[log site(φ) - log site(φ + π)] under each distribution: what a half turn would cost."""
 
 
@@ -116,9 +100,9 @@ class HarmonicSites:
         radial = facts.dispersion * (2.0 - facts.dispersion) - tangential
         # A narrow distribution's radial variance, about half the square of the tangential one, is lost in that
         # difference, and below its floor; without it δ itself, which has all its digits, gives the tangential one.
-        narrow = radial < _NARROW
-        tangential = np.where(narrow, facts.dispersion * (2.0 - facts.dispersion), tangential)
-        spread = np.stack([radial, np.where(narrow, 0.0, cross), tangential])
+        is_narrow = radial < 1e-12
+        tangential = np.where(is_narrow, facts.dispersion * (2.0 - facts.dispersion), tangential)
+        spread = np.stack([radial, np.where(is_narrow, 0.0, cross), tangential])
         return in_plane(facts.log_normalizer - 0.5 * half_trace(precision), mean, unit, spread)
 
     def dist(self, precision: FloatArray, linear: FloatArray) -> CircularDistribution:
@@ -149,7 +133,7 @@ class HarmonicSites:
         present = np.where(self.eta != 0.0, harmonics, 0)
         return np.asarray(np.gcd.reduce(present, axis=1, initial=0))
 
-    def mirror_energy(self, dist: CircularDistribution) -> FloatArray:
+    def half_turn_energy(self, dist: CircularDistribution) -> FloatArray:
         """Twice the odd harmonics' part of E log site."""
         total = np.zeros(self.size)
         for t in range(1, self.eta.shape[1] + 1, 2):
@@ -161,8 +145,8 @@ def in_plane(log_normalizer: FloatArray, mean: ComplexArray, unit: ComplexArray,
     """Turn variances from the frame of the mean into the plane, kept positive definite."""
     radial, cross, tangential = spread
     radial = np.maximum(radial, RADIAL_FLOOR)
-    tangential = np.maximum(tangential, _LEAST)
-    bound = _CORRELATION * np.sqrt(radial * tangential)
+    tangential = np.maximum(tangential, 1e-16)
+    bound = (1.0 - 1e-9) * np.sqrt(radial * tangential)
     cross = np.clip(cross, -bound, bound)
     determinant = radial * tangential - cross**2
     covariance = _turned(radial, cross, tangential, unit)
@@ -202,22 +186,17 @@ class GridSites:
     @cached_property
     def points(self) -> ComplexArray:
         """z at the grid points."""
-        return np.exp(1j * (-np.pi + 2.0 * np.pi / self.cells * np.arange(self.cells)))
+        return np.exp(1j * periodic_grid(self.cells))
 
     def _cavity_values(self, precision: FloatArray, linear: FloatArray) -> FloatArray:
         eta = circle_parameters(precision, linear)
         z = self.points
         return np.asarray((np.conj(eta) @ np.stack([z, z * z])).real)
 
-    def _log_sum(self, values: FloatArray) -> FloatArray:
-        peak = values.max(axis=1)
-        total = np.exp(values - peak[:, None]).sum(axis=1)
-        return np.asarray(peak + np.log(total) + np.log(2.0 * np.pi / self.cells))
-
     def tilted(self, precision: FloatArray, linear: FloatArray) -> Tilted:
         """Normaliser and moments of cavity times site."""
         values = self._cavity_values(precision, linear) + self.log_likelihood
-        log_normalizer = self._log_sum(values) - 0.5 * half_trace(precision)
+        log_normalizer = log_sum_exp(values) + np.log(2.0 * np.pi / self.cells) - 0.5 * half_trace(precision)
         weight = np.exp(values - values.max(axis=1, keepdims=True))
         weight /= weight.sum(axis=1, keepdims=True)
         mean = weight @ self.points
@@ -239,20 +218,16 @@ class GridSites:
 
     def dist(self, precision: FloatArray, linear: FloatArray) -> CircularDistribution:
         """Cavity times site."""
-        from mgvm.circle.grid_density import GridDensity
-
         return GridDensity(self._cavity_values(precision, linear) + self.log_likelihood)
 
     def cavity_distribution(self, precision: FloatArray, linear: FloatArray) -> CircularDistribution:
         """The cavity alone, on the circle."""
-        from mgvm.circle.gvm import GvM
-
         return GvM(circle_parameters(precision, linear))
 
     def log_predictive(self, precision: FloatArray, linear: FloatArray) -> FloatArray:
         """log ∮ cavity·site / ∮ cavity, both on the grid."""
         values = self._cavity_values(precision, linear)
-        return self._log_sum(values + self.log_likelihood) - self._log_sum(values)
+        return log_sum_exp(values + self.log_likelihood) - log_sum_exp(values)
 
     def rotation_orders(self) -> np.ndarray:
         """0 for constant rows, 2 for rows that repeat after half a turn, else 1."""
@@ -264,7 +239,7 @@ class GridSites:
         repeats = np.isclose(values[:, :half], values[:, half:], rtol=1e-12, atol=1e-12).all(axis=1)
         return np.where(constant, 0, np.where(repeats, 2, 1))
 
-    def mirror_energy(self, dist: CircularDistribution) -> FloatArray:
+    def half_turn_energy(self, dist: CircularDistribution) -> FloatArray:
         """E[log site(φ) - log site(φ + π)] on the grid; an odd number of cells is turned by half a cell less."""
         angles = np.angle(self.points)
         weight = dist[:, None].pdf(angles)
@@ -275,114 +250,3 @@ class GridSites:
             difference = np.where(seen, self.log_likelihood - other, 0.0)
         difference = np.where(np.isnan(difference), 0.0, difference)
         return np.asarray((weight * difference).sum(axis=1))
-
-
-_COARSE, _FINEST = 64, 8192
-_TINY = 1e-300
-
-
-class _Radial(NamedTuple):
-    """On a grid of directions: log I₁ - ½τ⁻², E r and E r² given the direction; each (N, n)."""
-
-    log_mass: FloatArray
-    first: FloatArray
-    second: FloatArray
-
-
-@dataclass(frozen=True)
-class SoftSites:
-    """Likelihoods on the direction, and a radial factor exp(-(|x| - 1)²/2τ²); τ may be infinite."""
-
-    likelihoods: HarmonicSites | GridSites
-    spread: float
-
-    @property
-    def size(self) -> int:
-        """The number of angles."""
-        return self.likelihoods.size
-
-    def _radial(self, precision: FloatArray, linear: FloatArray, points: ComplexArray) -> _Radial:
-        c, s = points.real, points.imag
-        pull = self.spread**-2
-        a = np.outer(precision[:, 0, 0], c * c) + np.outer(precision[:, 1, 1], s * s)
-        a += np.outer(2.0 * precision[:, 0, 1], c * s) + pull
-        b = np.outer(linear[:, 0], c) + np.outer(linear[:, 1], s) + pull
-        if not (a > 0.0).all():
-            # No proper distribution: NaN tells the loop to shorten its step.
-            return _Radial(*(np.full_like(a, np.nan) for _ in range(3)))
-        scaled = b / np.sqrt(a)
-        log_zeroth = 0.5 * np.log(2.0 * np.pi / a) + 0.5 * scaled**2 + log_ndtr(scaled)
-        # Below D = -1e4 the difference is rounding, and the other side of the circle outweighs it by e^{D²/2}.
-        first = np.maximum((np.exp(-np.minimum(log_zeroth, 700.0)) + b) / a, _TINY)
-        second = np.maximum((1.0 + b * first) / a, 0.0)
-        third = np.maximum((2.0 * first + b * second) / a, 0.0)
-        return _Radial(log_zeroth + np.log(first) - 0.5 * pull, second / first, third / first)
-
-    def _points(self, precision: FloatArray, linear: FloatArray) -> ComplexArray:
-        """A grid of directions that resolves the tilted distributions, or the one the likelihoods come on."""
-        if isinstance(self.likelihoods, GridSites):
-            return self.likelihoods.points
-        coarse = np.exp(2j * np.pi * np.arange(_COARSE) / _COARSE)
-        log_mass = self._radial(precision, linear, coarse).log_mass
-        harmonics = np.arange(1, self.likelihoods.eta.shape[1] + 1) ** 2
-        # A distribution e^{K cos φ} spans 2K: a span gives the curvature up to a small factor.
-        widest = np.ptp(log_mass, axis=1) + np.abs(self.likelihoods.eta) @ harmonics
-        largest = float(widest.max()) if np.isfinite(widest).all() else 0.0
-        count = min(_COARSE + int(12.0 * np.sqrt(largest)), _FINEST)
-        return np.exp(1j * (-np.pi + 2.0 * np.pi / count * np.arange(count)))
-
-    def _values(self, points: ComplexArray) -> FloatArray:
-        sites = self.likelihoods
-        return sites.log_likelihood if isinstance(sites, GridSites) else sites.values(points)
-
-    def tilted(self, precision: FloatArray, linear: FloatArray) -> Tilted:
-        """Normaliser and moments of cavity times radial factor times site, over the plane."""
-        points = self._points(precision, linear)
-        radial = self._radial(precision, linear, points)
-        values = radial.log_mass + self._values(points)
-        log_total = _log_sum(values)
-        weight = np.exp(values - log_total[:, None])
-        mean = (weight * radial.first) @ points
-        power, turned = (weight * radial.second).sum(axis=1), (weight * radial.second) @ points**2
-        spread = np.stack(
-            [
-                0.5 * (power + turned.real) - mean.real**2,
-                0.5 * turned.imag - mean.real * mean.imag,
-                0.5 * (power - turned.real) - mean.imag**2,
-            ]
-        )
-        return in_plane(log_total + np.log(2.0 * np.pi / points.size), mean, np.ones(self.size, dtype=complex), spread)
-
-    def dist(self, precision: FloatArray, linear: FloatArray) -> CircularDistribution:
-        """Directions under cavity, radial factor and site."""
-        from mgvm.circle.grid_density import GridDensity
-
-        points = self._points(precision, linear)
-        return GridDensity(self._radial(precision, linear, points).log_mass + self._values(points))
-
-    def cavity_distribution(self, precision: FloatArray, linear: FloatArray) -> CircularDistribution:
-        """Directions under cavity and radial factor."""
-        from mgvm.circle.grid_density import GridDensity
-
-        points = self._points(precision, linear)
-        return GridDensity(self._radial(precision, linear, points).log_mass)
-
-    def log_predictive(self, precision: FloatArray, linear: FloatArray) -> FloatArray:
-        """log ∫ cavity·radial·site / ∫ cavity·radial."""
-        points = self._points(precision, linear)
-        log_mass = self._radial(precision, linear, points).log_mass
-        return _log_sum(log_mass + self._values(points)) - _log_sum(log_mass)
-
-    def rotation_orders(self) -> np.ndarray:
-        """Those of the likelihoods: the radial factor knows no direction."""
-        return self.likelihoods.rotation_orders()
-
-    def mirror_energy(self, dist: CircularDistribution) -> FloatArray:
-        """That of the likelihoods."""
-        return self.likelihoods.mirror_energy(dist)
-
-
-def _log_sum(values: FloatArray) -> FloatArray:
-    """log Σ_j exp(values_nj) of each row."""
-    peak = values.max(axis=1)
-    return np.asarray(peak + np.log(np.exp(values - peak[:, None]).sum(axis=1)))

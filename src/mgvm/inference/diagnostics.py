@@ -11,15 +11,13 @@ from scipy import fft, stats
 
 from mgvm._validation import FloatArray
 
-_FEWEST = 4  # draws of a chain from which halves have a variance
-
 
 def r_hat(samples: FloatArray) -> FloatArray:
     """Split R-hat of every angle, the larger of its cosine's and sine's; samples (chains, draws, D).
 
-    NaN with fewer than four draws.
+    NaN with fewer than four draws, whose halves have no variance.
     """
-    if samples.shape[1] < _FEWEST:
+    if samples.shape[1] < 4:
         return np.full(samples.shape[2], np.nan)
     return np.maximum(*(_r_hat(wave(samples)) for wave in (np.cos, np.sin)))
 
@@ -27,9 +25,9 @@ def r_hat(samples: FloatArray) -> FloatArray:
 def effective_sample_size(samples: FloatArray) -> FloatArray:
     """Effective sample size of every angle, the smaller of its cosine's and sine's; samples (chains, draws, D).
 
-    NaN with fewer than four draws.
+    NaN with fewer than four draws, whose halves have no variance.
     """
-    if samples.shape[1] < _FEWEST:
+    if samples.shape[1] < 4:
         return np.full(samples.shape[2], np.nan)
     return np.minimum(*(_effective_sample_size(wave(samples)) for wave in (np.cos, np.sin)))
 
@@ -67,11 +65,13 @@ def largest_by_chance(samples: FloatArray, agree: float) -> float:
 
 
 def _split(values: FloatArray) -> FloatArray:
+    """The halves of every chain as chains of their own."""
     half = values.shape[1] // 2
     return np.concatenate([values[:, :half], values[:, -half:]])
 
 
 def _r_hat(values: FloatArray) -> FloatArray:
+    """Split R-hat of real values (chains, draws, D)."""
     parts = _split(values)
     within, between = _variances(parts)
     # Angles that never move have no variance to compare.
@@ -86,6 +86,7 @@ def _variances(parts: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 def _effective_sample_size(values: FloatArray) -> FloatArray:
+    """Effective sample size of real values (chains, draws, D)."""
     parts = _split(values)
     count, draws = parts.shape[:2]
     within, between = _variances(parts)

@@ -1,9 +1,9 @@
-"""What engines hand back."""
+"""What engines hand back: the protocol of their results, log Z with its error, moments of pairs, and the warning."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,7 +13,7 @@ from mgvm.circle.base import CircularDistribution
 
 
 class ConvergenceWarning(UserWarning):
-    """An answer did not settle, or may miss part of the distribution; the text says what to try."""
+    """An answer did not converge, or may miss part of the distribution; the text says what to try."""
 
 
 class LogNormalizer(float):
@@ -67,12 +67,13 @@ class LogNormalizer(float):
         return float(self), self.standard_error, self.effective_sample_size, self.method
 
 
-class Result(Protocol):
+@runtime_checkable
+class InferenceResult(Protocol):
     """What every engine's result has."""
 
     @property
     def converged(self) -> bool:
-        """Whether the answer settled."""
+        """Whether the answer can be relied on."""
 
     @property
     def trace(self) -> FloatArray:

@@ -4,7 +4,7 @@ from mgvm.learning._likelihood import likelihood as likelihood
 from mgvm.learning._pseudo_likelihood import pseudo_likelihood as pseudo_likelihood
 from mgvm.learning._score_matching import score_matching as score_matching
 from mgvm.learning.fitting import fit_torus as fit_torus
-from mgvm.learning.group_lasso import PenaltyPath as PenaltyPath
-from mgvm.learning.group_lasso import penalty_path as penalty_path
+from mgvm.learning.group_lasso import RegularizationPath as RegularizationPath
+from mgvm.learning.group_lasso import regularization_path as regularization_path
 from mgvm.learning.result import TorusFit as TorusFit
 from mgvm.learning.submodel import Submodel as Submodel

@@ -1,11 +1,10 @@
 """Which angles depend on which: a test for every edge.
 
-The two estimates of every edge, from the regressions of its two ends, and their joint covariance.
-
 A node is regressed on a set A of neighbours, θ = G⁻¹ E[v], G = E[u uᵀ]. The numbers of an edge inside A are read off;
 an edge outside gets the estimate it would have if it joined, H⁻¹(E[v_e] - Bᵀ E[v_A]) less what A explains of it, with
 B = G_AA⁻¹ G_Ae and H = G_ee - G_eA B. Either way the estimate is a mean over rows, so a row's influence on it is
-explicit, and the covariance of any two of them is a sum over rows: nothing of size D² x D² is formed.
+explicit, and the covariance of any two of them is a sum over rows: nothing of size D² x D² is formed. Every edge has
+two estimates, from the regressions of its two ends, which generalised least squares combines.
 
 Leaving row n out changes θ by (N G - u uᵀ)⁻¹(u g - v), which by Sherman and Morrison is G⁻¹(u g' - v)/N with
 g' = (g - l)/(1 - h), h = uᵀ G⁻¹ u / N, l = uᵀ G⁻¹ v / N: the influences here are those of the jackknife, which stay
@@ -26,150 +25,18 @@ from scipy import linalg, stats
 
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.learning import group_lasso
-from mgvm.learning.edge_design import Design, Indices, couplings, design, edge_numbers, edge_numbers_sum, node_features
-from mgvm.learning.group_lasso import support
+from mgvm.learning.group_lasso import choose_penalty, support
+from mgvm.learning.node_regression import (
+    Indices,
+    NodeDesign,
+    couplings,
+    edge_numbers,
+    edge_numbers_sum,
+    node_design,
+    node_features,
+)
 from mgvm.learning.rows import as_rows
-from mgvm.learning.submodel import BoolArray, Submodel
-
-_NUMBERS_AT_ONCE = 1e7
-_LEAST_LEFT = 1e-3
-
-
-class NodeFit(NamedTuple):
-    """The regression of one node, and how rows become influences on its edges."""
-
-    neighbours: Indices
-    slopes: FloatArray  # g' of every row
-    estimates: FloatArray  # (D, 4)
-    scale: FloatArray  # (D, 4, 4): H⁻¹ of edges outside, the identity inside
-    mix: FloatArray  # (4 D, parameters)
-    outside: BoolArray  # (D,)
-    n_parameters: int
-
-
-class Pairs(NamedTuple):
-    """Edges i < j with both estimates, (edges, 8), and their covariance, (edges, 8, 8): from i first, then from j."""
-
-    first: Indices
-    second: Indices
-    estimates: FloatArray
-    covariance: FloatArray
-    parameters: FloatArray  # the larger number of parameters of the two regressions
-
-
-def fit_node(design: Design, node: int, neighbours: Indices) -> NodeFit:
-    """Regress one node on some neighbours, and prepare the influences on all its edges."""
-    count = design.n_rows
-    u, v = node_features(design, node, neighbours)
-    heavy = design.weights * u
-    held = np.concatenate([np.zeros(design.n_own, dtype=bool), ~design.free[node, neighbours].ravel()])
-    inverse = _inverse(heavy @ u.T / count + np.diag(held.astype(float)), node)
-    theta = inverse @ (v @ design.weights / count)
-    lever = inverse @ u / count
-    leverage = design.weights * np.einsum("pn,pn->n", lever, u)
-    self_pull = design.weights * np.einsum("pn,pn->n", lever, v)
-    slopes = theta @ u
-    estimates, scale = np.zeros((design.dimension, 4)), np.tile(np.eye(4), (design.dimension, 1, 1))
-    mix = np.zeros((design.dimension, 4, theta.size))
-    estimates[neighbours] = theta[design.n_own :].reshape(-1, 4)
-    mix[neighbours] = inverse[design.n_own :].reshape(-1, 4, theta.size)
-    outside = design.free[node].any(axis=1)
-    outside[neighbours] = False
-    if outside.any():
-        others = np.flatnonzero(outside)
-        estimates[others], scale[others], mix[others] = _joining(design, node, others, heavy, (inverse, slopes))
-    left_out = (slopes - self_pull) / np.maximum(1.0 - leverage, _LEAST_LEFT)
-    flat, count = mix.reshape(-1, theta.size), int(theta.size - held.sum())
-    return NodeFit(neighbours, left_out, estimates, scale, flat, outside, count)
-
-
-def _joining(
-    design: Design, node: int, outside: Indices, heavy: FloatArray, fitted: tuple[FloatArray, FloatArray]
-) -> tuple[FloatArray, FloatArray, FloatArray]:
-    """Estimate, H⁻¹ and -Bᵀ of edges that each would join the regression alone."""
-    inverse, slopes = fitted
-    back = design.z[node].conj()
-    u = edge_numbers(design, node, outside, -1j * back)
-    cross = (u.reshape(-1, design.n_rows) @ heavy.T) / design.n_rows
-    explained = (cross @ inverse).reshape(outside.size, 4, -1)
-    own = np.matmul(design.weights * u, u.transpose(0, 2, 1)) / design.n_rows
-    own -= np.matmul(cross.reshape(explained.shape), explained.transpose(0, 2, 1))
-    own += np.eye(4) * ~design.free[node, outside][:, None, :]  # numbers that are not free stay zero
-    inner = np.linalg.inv(own)
-    downhill = design.weights * (1.0 + 1j * slopes) * back / design.n_rows
-    slope = edge_numbers_sum(design, node, outside, downhill)
-    return np.einsum("eab,eb->ea", inner, slope), inner, -explained
-
-
-def _inverse(gram: FloatArray, node: int) -> FloatArray:
-    """The inverse of a Gram matrix that must be positive definite."""
-    scale = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
-    try:
-        factor = linalg.cholesky(gram / scale / scale[:, None], lower=True)
-        if np.diagonal(factor).min() < 1e-7:
-            raise linalg.LinAlgError
-    except linalg.LinAlgError:
-        raise ValueError(
-            f"the regression of column {node} on the others is singular: {gram.shape[0]} parameters hang together "
-            "linearly; use more rows, fewer columns, or conditioning='selected'"
-        ) from None
-    root = linalg.solve_triangular(factor, np.eye(gram.shape[0]), lower=True)
-    return (root.T @ root) / scale / scale[:, None]
-
-
-def influences(design: Design, fits: Sequence[NodeFit], take: slice) -> FloatArray:
-    """N times the influence of some rows on every estimate before its scale: (D, D, 4, n), of node d on edge d, j."""
-    size = design.dimension
-    weights = design.weights[take]
-    out = np.empty((size, size, 4, weights.size))
-    everyone = np.arange(size)
-    for node, fit in enumerate(fits):
-        u, v = node_features(design, node, fit.neighbours, take)
-        heavy = fit.slopes[take] * weights
-        np.matmul(fit.mix, heavy * u - weights * v, out=out[node].reshape(-1, weights.size))
-        if fit.outside.any():
-            factor = -(weights + 1j * heavy) * design.z[node, take].conj()
-            scores = edge_numbers(design, node, everyone, factor, take)
-            scores[~fit.outside] = 0.0
-            out[node] += scores
-    return out
-
-
-def pair_estimates(design: Design, neighbourhoods: Sequence[Indices]) -> Pairs:
-    """Both estimates of every edge that may be there, with their joint jackknife covariance."""
-    size, count = design.dimension, design.n_rows
-    fits = [fit_node(design, node, around) for node, around in enumerate(neighbourhoods)]
-    first, second = np.nonzero(np.triu(design.free.any(axis=2), 1))
-    estimates = np.stack([fit.estimates for fit in fits])
-    both = np.concatenate([estimates[first, second], estimates[second, first]], axis=1)
-    moments, sums = np.zeros((first.size, 8, 8)), np.zeros((first.size, 8))
-    chunk = max(1, int(_NUMBERS_AT_ONCE / (4 * size * size)))
-    for start in range(0, count, chunk):
-        rows = influences(design, fits, slice(start, start + chunk))
-        # Edges by their first end: whole slabs of the array, so that no row of numbers is copied one by one.
-        for node in range(size - 1):
-            mine = slice(*np.searchsorted(first, (node, node + 1)))
-            others = second[mine]
-            pairs = np.concatenate([rows[node, others], rows[others, node]], axis=1)
-            moments[mine] += np.matmul(pairs, pairs.transpose(0, 2, 1))
-            sums[mine] += pairs.sum(axis=2)
-    moments -= sums[:, :, None] * sums[:, None, :] / count
-    # H⁻¹ after the sums over rows: 8 x 8 matrices instead of all rows.
-    scale = np.zeros((first.size, 8, 8))
-    for k, (i, j) in enumerate(((first, second), (second, first))):
-        scale[:, 4 * k : 4 * k + 4, 4 * k : 4 * k + 4] = np.stack([fit.scale for fit in fits])[i, j]
-    moments = scale @ moments @ scale.transpose(0, 2, 1)
-    numbers = np.array([fit.n_parameters for fit in fits], dtype=float)
-    return Pairs(first, second, both, moments / count**2, np.maximum(numbers[first], numbers[second]))
-
-
-# How many rows a parameter of a node's regression needs before it is regressed on all other angles.
-_ROWS_A_PARAMETER = 10
-_LARGEST_ALL = 200
-# The ends' estimates of a weak edge nearly agree, so the variance of their difference is small and its estimate noisy:
-# this part of the variance of their mean keeps the weights of generalised least squares bounded.
-_RIDGE = 0.1
+from mgvm.learning.submodel import BoolArray, submodel_for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -189,7 +56,7 @@ class EdgeTests:
     couplings : ndarray of complex, shape (edges, 2)
         Estimates of P_ij and Q_ij.
     conditioning : str
-        "all": each angle regressed on all others; "selected": on those that a penalised fit selected.
+        "all": each angle regressed on all others; "selected": on those that the group lasso selected.
     n_rows : int
         Rows used.
     """
@@ -280,12 +147,11 @@ def edge_tests(
     harmonics = check.integer(order, "order", minimum=1)
     wanted = check.choice(conditioning, "conditioning", ("auto", "all", "selected"))
     given = as_rows(data, weights)
-    directions = np.angle(given.weights @ np.exp(1j * given.x)) if isinstance(submodel, str) else None
-    model = Submodel.of(submodel, given.dimension, harmonics, directions)
-    known = design(given, model)
-    chosen, around = _neighbourhoods(known, wanted, given.effective_count)
-    pairs = pair_estimates(known, around)
-    theta, statistic, count, p_values = wald(known, pairs, given.effective_count)
+    model = submodel_for(submodel, given, harmonics)
+    known = node_design(given, model)
+    chosen, around = _neighborhoods(known, wanted, given.effective_count)
+    pairs = estimate_pairs(known, around)
+    theta, statistic, count, p_values = _wald_tests(known, pairs, given.effective_count)
     P, Q = couplings(known, theta)
     if model.directions is not None:
         turn = np.exp(1j * model.directions)
@@ -298,7 +164,7 @@ def edge_tests(
     return EdgeTests(*parts, conditioning=chosen, n_rows=given.n_rows)
 
 
-def _neighbourhoods(known: Design, wanted: str, effective: float) -> tuple[str, list[Indices]]:
+def _neighborhoods(known: NodeDesign, wanted: str, effective: float) -> tuple[str, list[Indices]]:
     """Which of the two ways, and the angles that each is regressed on."""
     everyone = [np.flatnonzero(row.any(axis=1)) for row in known.free]
     largest = known.n_own + int(known.free.sum(axis=(1, 2)).max())
@@ -308,21 +174,158 @@ def _neighbourhoods(known: Design, wanted: str, effective: float) -> tuple[str, 
         )
     if wanted == "auto" and effective <= largest:
         warnings.warn(
-            f"{effective:.0f} rows for regressions with {largest} parameters: the tests hold given the edges that a "
-            "penalised fit selects. Give more rows, a smaller submodel, or say conditioning='selected'",
+            f"{effective:.0f} rows for regressions with {largest} parameters: the tests hold given the edges that the "
+            "group lasso selects. Give more rows, a smaller submodel, or say conditioning='selected'",
             UserWarning,
             stacklevel=3,
         )
-    enough = effective >= _ROWS_A_PARAMETER * largest and known.dimension <= _LARGEST_ALL
+    # Ten rows a parameter keep the jackknife honest; beyond 200 angles regressions on all of them take minutes.
+    enough = effective >= 10 * largest and known.dimension <= 200
     if wanted == "all" or (wanted == "auto" and enough):
         return "all", everyone
-    chosen = group_lasso.choose(known, "ebic", gamma=0.0)
+    chosen = choose_penalty(known, "ebic", gamma=0.0)
     graph = np.zeros((known.dimension, known.dimension), dtype=bool)
     graph[support(chosen.steps[chosen.picked].point)] = True
     return "selected", [np.flatnonzero(row) for row in graph | graph.T]
 
 
-def wald(known: Design, pairs: Pairs, effective: float) -> tuple[FloatArray, FloatArray, NDArray[np.int64], FloatArray]:
+# ---- regressions of the nodes ----------------------------------------------------------------------------------------
+
+
+class NodeFit(NamedTuple):
+    """The regression of one node, and how rows become influences on its edges."""
+
+    neighbours: Indices
+    slopes: FloatArray  # g' of every row
+    estimates: FloatArray  # (D, 4)
+    scale: FloatArray  # (D, 4, 4): H⁻¹ of edges outside, the identity inside
+    mix: FloatArray  # (4 D, parameters)
+    outside: BoolArray  # (D,)
+    n_parameters: int
+
+
+class PairEstimates(NamedTuple):
+    """Edges i < j with both estimates, (edges, 8), and their covariance, (edges, 8, 8): from i first, then from j."""
+
+    first: Indices
+    second: Indices
+    estimates: FloatArray
+    covariance: FloatArray
+    parameters: FloatArray  # the larger number of parameters of the two regressions
+
+
+def fit_node(design: NodeDesign, node: int, neighbours: Indices) -> NodeFit:
+    """Regress one node on some neighbours, and prepare the influences on all its edges."""
+    count = design.n_rows
+    u, v = node_features(design, node, neighbours)
+    heavy = design.weights * u
+    held = np.concatenate([np.zeros(design.n_own, dtype=bool), ~design.free[node, neighbours].ravel()])
+    inverse = _inverse(heavy @ u.T / count + np.diag(held.astype(float)), node)
+    theta = inverse @ (v @ design.weights / count)
+    lever = inverse @ u / count
+    leverage = design.weights * np.einsum("pn,pn->n", lever, u)
+    self_pull = design.weights * np.einsum("pn,pn->n", lever, v)
+    slopes = theta @ u
+    estimates, scale = np.zeros((design.dimension, 4)), np.tile(np.eye(4), (design.dimension, 1, 1))
+    mix = np.zeros((design.dimension, 4, theta.size))
+    estimates[neighbours] = theta[design.n_own :].reshape(-1, 4)
+    mix[neighbours] = inverse[design.n_own :].reshape(-1, 4, theta.size)
+    outside = design.free[node].any(axis=1)
+    outside[neighbours] = False
+    if outside.any():
+        others = np.flatnonzero(outside)
+        estimates[others], scale[others], mix[others] = _joining(design, node, others, heavy, (inverse, slopes))
+    left_out = (slopes - self_pull) / np.maximum(1.0 - leverage, 1e-3)
+    flat, count = mix.reshape(-1, theta.size), int(theta.size - held.sum())
+    return NodeFit(neighbours, left_out, estimates, scale, flat, outside, count)
+
+
+def _joining(
+    design: NodeDesign, node: int, outside: Indices, heavy: FloatArray, fitted: tuple[FloatArray, FloatArray]
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Estimate, H⁻¹ and -Bᵀ of edges that each would join the regression alone."""
+    inverse, slopes = fitted
+    back = design.z[node].conj()
+    u = edge_numbers(design, node, outside, -1j * back)
+    cross = (u.reshape(-1, design.n_rows) @ heavy.T) / design.n_rows
+    explained = (cross @ inverse).reshape(outside.size, 4, -1)
+    own = np.matmul(design.weights * u, u.transpose(0, 2, 1)) / design.n_rows
+    own -= np.matmul(cross.reshape(explained.shape), explained.transpose(0, 2, 1))
+    own += np.eye(4) * ~design.free[node, outside][:, None, :]  # numbers that are not free stay zero
+    inner = np.linalg.inv(own)
+    downhill = design.weights * (1.0 + 1j * slopes) * back / design.n_rows
+    slope = edge_numbers_sum(design, node, outside, downhill)
+    return np.einsum("eab,eb->ea", inner, slope), inner, -explained
+
+
+def _inverse(gram: FloatArray, node: int) -> FloatArray:
+    """The inverse of a Gram matrix that must be positive definite."""
+    scale = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
+    try:
+        factor = linalg.cholesky(gram / scale / scale[:, None], lower=True)
+        if np.diagonal(factor).min() < 1e-7:
+            raise linalg.LinAlgError
+    except linalg.LinAlgError:
+        raise ValueError(
+            f"the regression of column {node} on the others is singular: {gram.shape[0]} parameters hang together "
+            "linearly; use more rows, fewer columns, or conditioning='selected'"
+        ) from None
+    root = linalg.solve_triangular(factor, np.eye(gram.shape[0]), lower=True)
+    return (root.T @ root) / scale / scale[:, None]
+
+
+def influences(design: NodeDesign, fits: Sequence[NodeFit], take: slice) -> FloatArray:
+    """N times the influence of some rows on every estimate before its scale: (D, D, 4, n), of node d on edge d, j."""
+    size = design.dimension
+    weights = design.weights[take]
+    out = np.empty((size, size, 4, weights.size))
+    everyone = np.arange(size)
+    for node, fit in enumerate(fits):
+        u, v = node_features(design, node, fit.neighbours, take)
+        heavy = fit.slopes[take] * weights
+        np.matmul(fit.mix, heavy * u - weights * v, out=out[node].reshape(-1, weights.size))
+        if fit.outside.any():
+            factor = -(weights + 1j * heavy) * design.z[node, take].conj()
+            scores = edge_numbers(design, node, everyone, factor, take)
+            scores[~fit.outside] = 0.0
+            out[node] += scores
+    return out
+
+
+def estimate_pairs(design: NodeDesign, neighborhoods: Sequence[Indices]) -> PairEstimates:
+    """Both estimates of every edge that may be there, with their joint jackknife covariance."""
+    size, count = design.dimension, design.n_rows
+    fits = [fit_node(design, node, around) for node, around in enumerate(neighborhoods)]
+    first, second = np.nonzero(np.triu(design.free.any(axis=2), 1))
+    estimates = np.stack([fit.estimates for fit in fits])
+    both = np.concatenate([estimates[first, second], estimates[second, first]], axis=1)
+    moments, sums = np.zeros((first.size, 8, 8)), np.zeros((first.size, 8))
+    chunk = max(1, int(1e7 / (4 * size * size)))  # rows whose influences take 80 MB
+    for start in range(0, count, chunk):
+        rows = influences(design, fits, slice(start, start + chunk))
+        # Edges by their first end: whole slabs of the array, so that no row of numbers is copied one by one.
+        for node in range(size - 1):
+            mine = slice(*np.searchsorted(first, (node, node + 1)))
+            others = second[mine]
+            pairs = np.concatenate([rows[node, others], rows[others, node]], axis=1)
+            moments[mine] += np.matmul(pairs, pairs.transpose(0, 2, 1))
+            sums[mine] += pairs.sum(axis=2)
+    moments -= sums[:, :, None] * sums[:, None, :] / count
+    # H⁻¹ after the sums over rows: 8 x 8 matrices instead of all rows.
+    scale = np.zeros((first.size, 8, 8))
+    for k, (i, j) in enumerate(((first, second), (second, first))):
+        scale[:, 4 * k : 4 * k + 4, 4 * k : 4 * k + 4] = np.stack([fit.scale for fit in fits])[i, j]
+    moments = scale @ moments @ scale.transpose(0, 2, 1)
+    numbers = np.array([fit.n_parameters for fit in fits], dtype=float)
+    return PairEstimates(first, second, both, moments / count**2, np.maximum(numbers[first], numbers[second]))
+
+
+# ---- tests -----------------------------------------------------------------------------------------------------------
+
+
+def _wald_tests(
+    known: NodeDesign, pairs: PairEstimates, effective: float
+) -> tuple[FloatArray, FloatArray, NDArray[np.int64], FloatArray]:
     """Combined estimates (edges, 4), Wald statistics, their degrees of freedom and p-values."""
     free = known.free[pairs.first, pairs.second]
     theta, statistic = np.zeros(free.shape), np.zeros(free.shape[0])
@@ -343,11 +346,12 @@ def wald(known: Design, pairs: Pairs, effective: float) -> tuple[FloatArray, Flo
     return theta, statistic, count.astype(np.int64), np.asarray(p_values)
 
 
-def combine(values: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatArray]:
+def combine(values: FloatArray, spread: FloatArray, ridge: float = 0.1) -> tuple[FloatArray, FloatArray]:
     """Two estimates of the same numbers, (edges, 2q) with covariances (edges, 2q, 2q), as one (edges, q).
 
     Generalised least squares takes m - K d from their mean m and difference d, K = Cov(m, d) Cov(d)⁻¹; whatever K is,
-    the covariance of that is exact.
+    the covariance of that is exact. The ends' estimates of a weak edge nearly agree, so that Cov(d) is small and its
+    estimate noisy: `ridge` times Cov(m) keeps the weights bounded.
     """
     q = values.shape[1] // 2
     identity = np.eye(q)
@@ -355,7 +359,7 @@ def combine(values: FloatArray, spread: FloatArray) -> tuple[FloatArray, FloatAr
     mean, difference = values @ to_mean.T, values @ to_difference.T
     of_mean, of_difference = to_mean @ spread @ to_mean.T, to_difference @ spread @ to_difference.T
     across = to_difference @ spread @ to_mean.T
-    gain = np.linalg.solve(of_difference + _RIDGE * of_mean, across).transpose(0, 2, 1)
+    gain = np.linalg.solve(of_difference + ridge * of_mean, across).transpose(0, 2, 1)
     weights = to_mean - gain @ to_difference
     return mean - np.einsum("eab,eb->ea", gain, difference), weights @ spread @ weights.transpose(0, 2, 1)
 

@@ -1,30 +1,26 @@
 """Maximum pseudo-likelihood: the product of the conditionals, each a GvM, instead of the joint density.
 
-The log pseudo-likelihood of rows of angles, its gradient and the products of its Hessian with a vector.
-
     ℓ(θ) = Σ_n w_n Σ_d log GvM(φ_nd | η_nd) / N,   η_nd = (a_d + (P z_n)_d + (Q conj(z_n))_d, b_2d, ..., b_Td):
 
 the η are linear in θ = (a, b, P, Q), so ℓ is concave. With ε_t = z^t - E[z^t] under the conditionals its gradient is
 made of Σ_n w_n ε_t and Σ_n w_n ε_1 xᵀ, x = (cos φ, sin φ); its Hessian puts in place of ε minus the covariance of
-(z, ..., z^T) times the change of η. Fields of all rows are one product of real matrices, X C, with the coupling
+(z, ..., z^T) times the change of η. The η_1 of all rows are one product of real matrices, X C, with the coupling
 
     C = [[Re(P + Q), Im(Q - P)], [Im(P + Q), Re(P - Q)]],   all cosines before all sines.
 
-An approximate inverse of the Hessian of the log pseudo-likelihood.
-
-With V_nd the covariance of x_nd = (cos φ_nd, sin φ_nd) under its conditional, the Hessian on the couplings C is that of
+Newton's method finds the maximum, its steps by conjugate gradients. Their preconditioner: with V_nd the covariance of
+x_nd = (cos φ_nd, sin φ_nd) under its conditional, the Hessian on the couplings C is that of
 ½ Σ_n w_n tr(Cᵀ V_n C x_n x_nᵀ)/N. Were V independent of x, it would be C ↦ ½(TCS + SCT), T = mean of V, S = Cov(x),
 with the mean of x put into a' = a + C·E[x]; then (a', b) have a block of their own for every angle. With Uᵀ T U = 1 and
 Uᵀ S U = Λ the equation is solved by C = U Y Uᵀ, Y_ij = 2 (Uᵀ G U)_ij/(λ_i + λ_j).
-
-Newton's method with conjugate gradients for the log pseudo-likelihood in a submodel.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable
-from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -32,332 +28,28 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from mgvm import _validation as check
+from mgvm._newton import climb
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.circle.exponential_family import concentration
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning._score_matching import choice_of, first_guess, padded
+from mgvm.learning._score_matching import score_matching
 from mgvm.learning.result import TorusFit
-from mgvm.learning.rows import Rows, as_rows, description, narrowness, several_rows
-from mgvm.learning.submodel import Submodel
+from mgvm.learning.rows import (
+    WeightedRows,
+    as_rows,
+    circular_variance,
+    describe_degeneracy,
+    describe_narrowness,
+    refuse_single_row,
+)
+from mgvm.learning.standard_errors import half_covariance, pseudo_likelihood_errors, real_blocks
+from mgvm.learning.submodel import Submodel, submodel_for
 from mgvm.natural.parameters import Natural, concentrations, pack, unpack
 
-_DISTRIBUTIONS = 1 << 17  # conditionals at a time: temporary arrays of some 30 MB
-_EXACT = 1 << 22  # conditionals up to which covariances are kept in double precision, 60 bytes each
-
-
-class Covariances(NamedTuple):
-    """Of the conditionals of some rows, d E[z] = A₁ dη₁ + B₁ conj(dη₁) + Σ_t (A_t db_t + B_t conj(db_t)).
-
-    keep (n, D) and turn (n, D) are A₁ (real) and B₁; `mixed` (T - 1, 2, n, D) the A_t and B_t.
-    """
-
-    rows: slice
-    keep: FloatArray
-    turn: ComplexArray
-    mixed: ComplexArray
-
-
-class Curvature(NamedTuple):
-    """What products with the Hessian need: the covariances by chunks of rows, and those of the harmonics, averaged.
-
-    `harmonics` (T - 1, T - 1, 2, D) holds Σ_n w_n/N of the A and B with d E[z^t] = A db_s + B conj(db_s); `first` the
-    mean covariance of (z, ..., z^T) as real matrices (D, 2T, 2T), for the preconditioner.
-    """
-
-    chunks: list[Covariances]
-    harmonics: ComplexArray
-    first: FloatArray
-
-
-class PseudoLikelihood:
-    """ℓ of given rows and order."""
-
-    def __init__(self, data: Rows, order: int):
-        self.order, self.dimension = order, data.dimension
-        self.x = np.concatenate([np.cos(data.x), np.sin(data.x)], axis=1)
-        self.share = data.weights / data.n_rows
-        step = max(1, _DISTRIBUTIONS // data.dimension)
-        self._chunks = [slice(k, min(k + step, data.n_rows)) for k in range(0, data.n_rows, step)]
-        self._kept_as = np.dtype(complex if data.x.size <= _EXACT else np.complex64)
-
-    def value(self, dist: Natural) -> float:
-        """ℓ."""
-        total, coupling = 0.0, real_coupling(dist)
-        for rows in self._chunks:
-            eta, z = self._conditionals(dist, coupling, rows)
-            facts = gvm_facts(eta.reshape(-1, self.order), 1)
-            total += self._height(rows, eta, z, facts.log_normalizer)
-        return total
-
-    def gradient(self, dist: Natural) -> tuple[float, Natural, Curvature]:
-        """ℓ, its gradient in the inner product of the natural vector, and its curvature."""
-        size, order, coupling = self.dimension, self.order, real_coupling(dist)
-        total, error = 0.0, np.zeros((order, size), dtype=complex)
-        cross = np.zeros((2 * size, 2 * size))
-        chunks, spread = [], np.zeros((order, order, 2, size), dtype=complex)
-        for rows in self._chunks:
-            eta, z = self._conditionals(dist, coupling, rows)
-            facts = gvm_facts(eta.reshape(-1, order), 2 * order)
-            total += self._height(rows, eta, z, facts.log_normalizer)
-            moments = facts.moments[:, : 2 * order].reshape(-1, size, 2 * order)
-            error += np.array([self.share[rows] @ (z ** (t + 1) - moments[..., t]) for t in range(order)])
-            cross += self._cross(rows, z - moments[..., 0])
-            chunks.append(self._covariances(rows, moments, spread))
-        gradient = Natural(error[0], error[1:], *coupling_gradient(cross))
-        return total, gradient, Curvature(chunks, spread[1:, 1:], _real_blocks(spread))
-
-    def product(self, curvature: Curvature, change: Natural) -> Natural:
-        """Minus the Hessian times a change of θ."""
-        size, coupling = self.dimension, real_coupling(change)
-        error = np.zeros((self.order, size), dtype=complex)
-        cross = np.zeros((2 * size, 2 * size))
-        for part in curvature.chunks:
-            field = self._field(change, coupling, part.rows)
-            moved = part.keep * field + part.turn * field.conj()
-            for (keep, turn), b in zip(part.mixed, change.b, strict=True):
-                moved += keep * b + turn * b.conj()
-            share = self.share[part.rows]
-            error[0] += share @ moved
-            for t, (keep, turn) in enumerate(part.mixed, start=1):
-                # Cov(z^t, z) is the transpose of Cov(z, z^t): A → conj(A), B stays.
-                error[t] += share @ (keep.conj() * field + turn * field.conj())
-            cross += self._cross(part.rows, moved)
-        blocks = curvature.harmonics
-        error[1:] += np.einsum("tsd,sd->td", blocks[:, :, 0], change.b)
-        error[1:] += np.einsum("tsd,sd->td", blocks[:, :, 1], change.b.conj())
-        return Natural(error[0], error[1:], *coupling_gradient(cross))
-
-    def _field(self, dist: Natural, coupling: FloatArray, rows: slice) -> ComplexArray:
-        pull = self.x[rows] @ coupling
-        return dist.a + (pull[:, : self.dimension] + 1j * pull[:, self.dimension :])
-
-    def _conditionals(self, dist: Natural, coupling: FloatArray, rows: slice) -> tuple[ComplexArray, ComplexArray]:
-        """η (n, D, T) and z (n, D)."""
-        x = self.x[rows]
-        eta = np.empty((len(x), self.dimension, self.order), dtype=complex)
-        eta[..., 0] = self._field(dist, coupling, rows)
-        eta[..., 1:] = dist.b.T
-        return eta, x[:, : self.dimension] + 1j * x[:, self.dimension :]
-
-    def _height(self, rows: slice, eta: ComplexArray, z: ComplexArray, log_normalizer: FloatArray) -> float:
-        height = sum((eta[..., t].conj() * z ** (t + 1)).real for t in range(self.order))
-        return float(self.share[rows] @ (height - log_normalizer.reshape(z.shape)).sum(axis=1))
-
-    def _cross(self, rows: slice, error: ComplexArray) -> FloatArray:
-        weighted = error * self.share[rows, None]
-        return np.concatenate([weighted.real, weighted.imag], axis=1).T @ self.x[rows]
-
-    def _covariances(self, rows: slice, moments: ComplexArray, spread: ComplexArray) -> Covariances:
-        """The covariances of some rows; adds their weighted sum to `spread` (T, T, 2, D)."""
-        order, share = self.order, self.share[rows]
-        mixed = np.empty((order - 1, 2, *moments.shape[:2]), dtype=self._kept_as)
-        first: tuple[ComplexArray, ComplexArray] | None = None
-        for t in range(1, order + 1):
-            for s in range(t, order + 1):
-                keep, turn = _half_covariance(moments, t, s)
-                spread[t - 1, s - 1, 0] += share @ keep
-                spread[t - 1, s - 1, 1] += share @ turn
-                if s > t:
-                    spread[s - 1, t - 1, 0] += share @ keep.conj()
-                    spread[s - 1, t - 1, 1] += share @ turn
-                if t == 1 and s == 1:
-                    first = keep, turn
-                elif t == 1:
-                    mixed[s - 2, 0], mixed[s - 2, 1] = keep, turn
-        assert first is not None
-        return Covariances(rows, first[0].real.astype(mixed.real.dtype), first[1].astype(mixed.dtype), mixed)
-
-
-def _half_covariance(moments: ComplexArray, t: int, s: int) -> tuple[ComplexArray, ComplexArray]:
-    """A and B with d E[z^t] = A dη_s + B conj(dη_s): ½(m_{t-s} - m_t conj(m_s)) and ½(m_{t+s} - m_t m_s), t <= s."""
-    first, second = moments[..., t - 1], moments[..., s - 1]
-    gap = moments[..., s - t - 1].conj() if s > t else 1.0
-    return 0.5 * (gap - first * second.conj()), 0.5 * (moments[..., t + s - 1] - first * second)
-
-
-def _real_blocks(spread: ComplexArray) -> FloatArray:
-    """The map dη ↦ d E of every node as a symmetric real matrix of (Re, Im) pairs, (D, 2T, 2T)."""
-    keep, turn = np.moveaxis(spread, 3, 0)[:, :, :, 0], np.moveaxis(spread, 3, 0)[:, :, :, 1]
-    size, order = keep.shape[:2]
-    out = np.empty((size, order, 2, order, 2))
-    out[:, :, 0, :, 0] = keep.real + turn.real
-    out[:, :, 0, :, 1] = turn.imag - keep.imag
-    out[:, :, 1, :, 0] = turn.imag + keep.imag
-    out[:, :, 1, :, 1] = keep.real - turn.real
-    return out.reshape(size, 2 * order, 2 * order)
-
-
-def real_coupling(dist: Natural) -> FloatArray:
-    """C (2D, 2D) of dense P and Q, all cosines before all sines."""
-    P, Q = dist.P, dist.Q
-    return np.block([[P.real + Q.real, Q.imag - P.imag], [P.imag + Q.imag, P.real - Q.real]])
-
-
-def coupling_gradient(cross: FloatArray) -> tuple[ComplexArray, ComplexArray]:
-    """Gradients in P and Q of tr(Kᵀ C(P, Q)), K = `cross` (2D, 2D): the adjoint of `real_coupling`."""
-    size = len(cross) // 2
-    cc, cs, sc, ss = cross[:size, :size], cross[:size, size:], cross[size:, :size], cross[size:, size:]
-    difference = (cc + ss) + 1j * (sc - cs)
-    total = (cc - ss) + 1j * (sc + cs)
-    P, Q = difference + difference.conj().T, total + total.T
-    np.fill_diagonal(P, 0.0)
-    np.fill_diagonal(Q, 0.0)
-    return P, Q
-
-
-_FLOOR = 1e-10  # of the smallest eigenvalues in the largest: constant and perfectly dependent angles have none
-
-
-class Preconditioner:
-    """For data x (N, 2D) with shares (N,), refreshed by the mean covariances of the conditionals."""
-
-    def __init__(self, x: FloatArray, share: FloatArray):
-        self._mean = share @ x
-        centred = x - self._mean
-        self._spread = (centred * share[:, None]).T @ centred
-        self._spread += _FLOOR * np.trace(self._spread) / len(self._spread) * np.eye(len(self._spread))
-
-    def refresh(self, blocks: FloatArray) -> None:
-        """Take the mean covariances (D, 2T, 2T) of (z, ..., z^T) given the other angles."""
-        size, width = blocks.shape[:2]
-        floor = np.maximum(_FLOOR * np.trace(blocks, axis1=1, axis2=2), np.finfo(float).tiny)
-        blocks = blocks + floor[:, None, None] * np.eye(width)
-        self._inverse = np.linalg.inv(blocks)
-        first, place = np.zeros((2 * size, 2 * size)), np.arange(size)
-        for i in range(2):
-            for j in range(2):
-                first[place + i * size, place + j * size] = blocks[:, i, j]
-        values, self._axes = eigh(self._spread, first)
-        values = np.maximum(values, _FLOOR * values[-1])
-        self._sums = values[:, None] + values
-
-    def solve(self, gradient: Natural) -> Natural:
-        """The approximate Newton step."""
-        size = gradient.dimension
-        real = np.concatenate([gradient.a.real, gradient.a.imag])
-        shift = coupling_gradient(np.outer(real, self._mean))
-        centred = gradient._replace(P=gradient.P - shift[0], Q=gradient.Q - shift[1])
-        turned = self._axes.T @ real_coupling(centred) @ self._axes
-        coupling = self._axes @ (turned / self._sums) @ self._axes.T
-        # Both passages between (P, Q) and C carry a factor of 4: |C|² = 4 (½|P|² + ½|Q|²).
-        P, Q = coupling_gradient(0.125 * coupling)
-        rows = np.stack([gradient.a, *gradient.b], axis=1)
-        nodes = np.einsum("dij,dj->di", self._inverse, np.ascontiguousarray(rows).view(float))
-        harmonics = np.ascontiguousarray(nodes).view(complex).T
-        pull = real_coupling(Natural(gradient.a, gradient.b, P, Q)) @ self._mean
-        return Natural(harmonics[0] - (pull[:size] + 1j * pull[size:]), harmonics[1:], P, Q)
-
-
-LARGEST = 1e6  # concentration of an angle given the others that a step may reach
-_PRODUCTS = 200  # with the Hessian, of one step
-_LOOSEST = 0.1  # part of the gradient that a step may leave
-_ARMIJO = 1e-4
-_HALVINGS = 40
-
-
-@dataclass
-class Climb:
-    """Where a climb ended: the distribution, the objective, its gradient, and what the next step had promised to gain."""
-
-    dist: Natural
-    value: float
-    gradient: FloatArray
-    promise: float
-    converged: bool
-    trace: list[float]
-
-    @property
-    def runaway(self) -> FloatArray:
-        """Angles whose concentration came near the largest allowed, with it: shape (k, 2)."""
-        strength = concentrations(self.dist)
-        found = np.flatnonzero(strength > 0.2 * LARGEST)
-        return np.stack([found, strength[found]], axis=1)
-
-
-def climb(
-    objective: PseudoLikelihood,
-    submodel: Submodel,
-    start: Natural,
-    tolerance: float,
-    max_iterations: int,
-    report: Callable[[int, int], object],
-) -> Climb:
-    """Newton steps, each halved until the objective rises; ends when a step promises less than tolerance² a row."""
-    size, order = submodel.dimension, submodel.order
-    precondition = Preconditioner(objective.x, objective.share)
-
-    def project(dist: Natural) -> FloatArray:
-        return pack(submodel.project(dist))
-
-    theta = project(start)
-    trace: list[float] = []
-    for iteration in range(max_iterations + 1):
-        dist = unpack(theta, size, order)
-        value, slope, curvature = objective.gradient(dist)
-        gradient = project(slope)
-        precondition.refresh(curvature.first)
-        trace.append(value)
-        report(iteration, max_iterations)
-        step = _newton_step(objective, curvature, gradient, precondition, project)
-        promise = 0.5 * float(gradient @ step)
-        found = Climb(dist, value, gradient, promise, promise <= tolerance**2, trace)
-        if found.converged or iteration == max_iterations or len(found.runaway):
-            return found
-        along = _rising(objective, theta, step, found)
-        if along is None:
-            # What is left to gain drowns in the rounding of the objective.
-            found.converged = promise <= 1e-13 * max(1.0, abs(value))
-            return found
-        theta = along
-    raise AssertionError("the loop returns")
-
-
-def _rising(objective: PseudoLikelihood, theta: FloatArray, step: FloatArray, found: Climb) -> FloatArray | None:
-    """The first point of θ + step, θ + step/2, ... where the objective has risen enough."""
-    size, order = found.dist.dimension, found.dist.order
-    length = 1.0
-    for _ in range(_HALVINGS):
-        trial = theta + length * step
-        dist = unpack(trial, size, order)
-        if concentrations(dist).max() <= LARGEST:
-            gain = objective.value(dist) - found.value
-            if gain >= _ARMIJO * length * 2.0 * found.promise and gain > 0.0:
-                return trial
-        length *= 0.5
-    return None
-
-
-def _newton_step(
-    objective: PseudoLikelihood,
-    curvature: Curvature,
-    gradient: FloatArray,
-    precondition: Preconditioner,
-    project: Callable[[Natural], FloatArray],
-) -> FloatArray:
-    """Preconditioned conjugate gradients on Hessian·step = gradient, the more exact the smaller the gradient."""
-    size, order = objective.dimension, objective.order
-    step, residual = np.zeros_like(gradient), gradient.copy()
-    towards = project(precondition.solve(unpack(residual, size, order)))
-    height = float(residual @ towards)
-    target = height * min(_LOOSEST, max(height, 0.0) ** 0.5) ** 2
-    direction = towards
-    for _ in range(_PRODUCTS):
-        if height <= target or height <= 0.0:
-            break
-        product = project(objective.product(curvature, unpack(direction, size, order)))
-        bend = float(direction @ product)
-        if bend <= 0.0:  # lost in rounding: angles all but determined by the others
-            break
-        step += height / bend * direction
-        residual -= height / bend * product
-        towards = project(precondition.solve(unpack(residual, size, order)))
-        before, height = height, float(residual @ towards)
-        direction = towards + height / before * direction
-    return step if step.any() else direction
-
-
-_SUSPICIOUS = 1e3  # concentration of an angle given the others at which columns may determine each other
+# Concentration of an angle given the others that a step may reach: data that ask for more have no finite maximum.
+CONCENTRATION_LIMIT = 1e6
 
 
 def pseudo_likelihood(
@@ -400,7 +92,7 @@ def pseudo_likelihood(
     standard_errors : bool
         Whether to compute those of the parameters, by the sandwich formula; for up to a few thousand parameters.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (steps done, steps at most).
+        True prints lines on standard error once the run takes long; a callable gets (steps done, steps at most, text).
 
     Returns
     -------
@@ -422,15 +114,17 @@ def pseudo_likelihood(
     >>> fit.converged, bool(abs(fit.P - dist.P).max() < 0.1)
     (True, True)
     """
-    sample = several_rows(as_rows(data, weights), "pseudo_likelihood")
-    model = choice_of(submodel, sample, check.integer(order, "order", minimum=1))
+    sample = as_rows(data, weights)
+    refuse_single_row(sample, "pseudo_likelihood")
+    model = submodel_for(submodel, sample, check.integer(order, "order", minimum=1))
     limit = check.single_positive(tolerance, "tolerance")
     steps = check.integer(max_iterations, "max_iterations", minimum=1)
     objective = PseudoLikelihood(sample, model.order)
-    first = _first(objective, sample, model, start)
-    found = climb(objective, model, first, limit, steps, reporter(progress, "pseudo_likelihood"))
+    guesses = [model.embed(start)] if start is not None else _first_guesses(sample, model)
+    first = max(guesses, key=objective.value) if len(guesses) > 1 else guesses[0]
+    found = PseudoAscent(objective, model).climb(first, limit, steps, reporter(progress, "pseudo_likelihood"))
     _warn(found, sample, steps)
-    errors = _standard_errors(sample, model, found) if standard_errors else None
+    errors = pseudo_likelihood_errors(sample, model, found.dist) if standard_errors else None
     return TorusFit(
         *found.dist,
         method="pseudo-likelihood",
@@ -445,33 +139,43 @@ def pseudo_likelihood(
     )
 
 
-def _first(objective: PseudoLikelihood, sample: Rows, model: Submodel, start: Any) -> Natural:
-    """The start that was given, or the better of score matching and independent von Mises angles."""
-    if start is not None:
-        return model.project(padded(start, model))
-    guesses = first_guess(sample, model)
-    heights = [objective.value(guess) for guess in guesses]
-    return guesses[int(np.argmax(heights))]
+def _first_guesses(sample: WeightedRows, model: Submodel) -> list[Natural]:
+    """Independent angles, and the fit by score matching where it is finite."""
+    guesses = [independent_angles(sample, model)]
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            fit = score_matching(sample.x, order=model.order, submodel=model, weights=sample.weights)
+    except (ValueError, np.linalg.LinAlgError):
+        return guesses
+    strongest = float(concentrations(fit.natural).max())
+    if math.isfinite(strongest) and strongest < 1e5:
+        guesses.append(model.embed(fit))
+    return guesses
 
 
-def _standard_errors(sample: Rows, model: Submodel, found: Climb) -> FloatArray:
-    from mgvm.learning.standard_errors import pseudo_likelihood_errors
+def independent_angles(sample: WeightedRows, model: Submodel) -> Natural:
+    """Independent von Mises angles of the data's mean directions and resultants."""
+    # A first guess is not made narrower than 0.0045 radians.
+    variance = np.maximum(circular_variance(sample.x, sample.weights), 1e-5)
+    strength = np.array([concentration(float(deficit)) for deficit in variance])
+    size = model.dimension
+    b, nothing = np.zeros((model.order - 1, size), dtype=complex), np.zeros((size, size), dtype=complex)
+    return model.project(Natural(strength * np.exp(1j * sample.mean_directions), b, nothing, nothing))
 
-    return pseudo_likelihood_errors(sample, model, found.dist)
 
-
-def _warn(found: Climb, sample: Rows, max_iterations: int) -> None:
+def _warn(found: PseudoMaximum, sample: WeightedRows, max_iterations: int) -> None:
     strength = concentrations(found.dist)
-    ran_away = len(found.runaway) > 0
     cause = ""
-    if ran_away or (strength.max() > _SUSPICIOUS and not found.converged):
-        cause = description(sample.x, sample.weights)
-    if ran_away or cause:
+    # Above a concentration of 1e3 columns may determine each other.
+    if found.ran_away or (strength.max() > 1e3 and not found.converged):
+        cause = describe_degeneracy(sample)
+    if found.ran_away or cause:
         whose = int(np.argmax(strength))
         warnings.warn(
             f"pseudo_likelihood has no finite maximum here: the concentration of angle {whose} given the others "
-            f"reached {strength[whose]:.2g} and was stopped (at most {LARGEST:.0e}), because "
-            f"{cause or narrowness(sample, whose)}. Give more rows, leave out such columns, or couple "
+            f"reached {strength[whose]:.2g} and was stopped (at most {CONCENTRATION_LIMIT:.0e}), because "
+            f"{cause or describe_narrowness(sample, whose)}. Give more rows, leave out such columns, or couple "
             "fewer angles (submodel, or a penalty in fit_torus)",
             ConvergenceWarning,
             stacklevel=3,
@@ -484,3 +188,325 @@ def _warn(found: Climb, sample: Rows, max_iterations: int) -> None:
             ConvergenceWarning,
             stacklevel=3,
         )
+
+
+# ---- Newton's method -------------------------------------------------------------------------------------------------
+
+
+class PseudoMaximum(NamedTuple):
+    """Where an ascent ended: the distribution, the objective, its gradient, and what the next step promised to gain."""
+
+    dist: Natural
+    value: float
+    gradient: FloatArray
+    promise: float
+    converged: bool
+    ran_away: bool
+    trace: list[float]
+
+
+class Expansion(NamedTuple):
+    """The objective at a point, its gradient, and the Newton step."""
+
+    value: float
+    gradient: FloatArray
+    step: FloatArray
+
+
+class PseudoPoint:
+    """θ of a distribution inside a submodel, as `climb` takes it; its Newton step is solved for when first asked."""
+
+    def __init__(self, ascent: PseudoAscent, theta: FloatArray):
+        self._ascent, self._theta = ascent, theta
+        self.dist = unpack(theta, ascent.submodel.dimension, ascent.submodel.order)
+
+    @cached_property
+    def value(self) -> float:
+        """ℓ(θ)."""
+        return self._ascent.objective.value(self.dist)
+
+    @cached_property
+    def expansion(self) -> Expansion:
+        """Objective, gradient and Newton step."""
+        found = self._ascent.expand(self.dist)
+        self.__dict__["value"] = found.value
+        return found
+
+    @property
+    def gain(self) -> float:
+        """½ g·s of the step s."""
+        return 0.5 * float(self.expansion.gradient @ self.expansion.step)
+
+    promise = gain
+
+    @property
+    def ran_away(self) -> bool:
+        """Whether some concentration came near the largest allowed."""
+        return bool(concentrations(self.dist).max() > 0.2 * CONCENTRATION_LIMIT)
+
+    def along(self, share: float) -> PseudoPoint | None:
+        """The point after a share of the step, None where that is too concentrated."""
+        point = PseudoPoint(self._ascent, self._theta + share * self.expansion.step)
+        return point if concentrations(point.dist).max() <= CONCENTRATION_LIMIT else None
+
+
+class PseudoAscent:
+    """What the points of a climb share: the objective, the submodel and the preconditioner."""
+
+    def __init__(self, objective: PseudoLikelihood, submodel: Submodel):
+        self.objective, self.submodel = objective, submodel
+        self._precondition = HessianPreconditioner(objective.x, objective.share)
+
+    def climb(
+        self, start: Natural, tolerance: float, max_iterations: int, report: Callable[[int, int], object]
+    ) -> PseudoMaximum:
+        """Newton steps, each halved until the objective rises; ends when a step promises less than tolerance² a row."""
+        trace: list[float] = []
+
+        def watch(point: PseudoPoint) -> bool:
+            trace.append(point.expansion.value)
+            report(len(trace) - 1, max_iterations)
+            return point.ran_away
+
+        found = climb(
+            PseudoPoint(self, self._project(start)),
+            tolerance=tolerance**2,
+            sufficient=2e-4,
+            smallest_share=2.0**-39,
+            max_iter=max_iterations,
+            callback=watch,
+        )
+        point = found.point
+        # Where no step rises, what is left to gain may drown in the rounding of the objective.
+        drowned = len(trace) <= max_iterations and point.gain <= 1e-13 * max(1.0, abs(point.value))
+        converged = found.converged or (drowned and not point.ran_away)
+        return PseudoMaximum(
+            point.dist, point.value, point.expansion.gradient, point.gain, converged, point.ran_away, trace
+        )
+
+    def _project(self, dist: Natural) -> FloatArray:
+        return pack(self.submodel.project(dist))
+
+    def expand(self, dist: Natural) -> Expansion:
+        """Preconditioned conjugate gradients on Hessian·step = gradient, the more exact the smaller the gradient.
+
+        At most a tenth of the gradient is left, and the more digits are asked for the nearer the maximum (Dembo,
+        Eisenstat and Steihaug).
+        """
+        size, order = dist.dimension, dist.order
+        value, slope, curvature = self.objective.gradient(dist)
+        gradient = self._project(slope)
+        self._precondition.refresh(curvature.first)
+        step, residual = np.zeros_like(gradient), gradient.copy()
+        towards = self._project(self._precondition.solve(unpack(residual, size, order)))
+        height = float(residual @ towards)
+        target = height * min(0.1, max(height, 0.0) ** 0.5) ** 2
+        direction = towards
+        for _ in range(200):
+            if height <= target or height <= 0.0:
+                break
+            product = self._project(self.objective.product(curvature, unpack(direction, size, order)))
+            bend = float(direction @ product)
+            if bend <= 0.0:  # lost in rounding: angles all but determined by the others
+                break
+            step += height / bend * direction
+            residual -= height / bend * product
+            towards = self._project(self._precondition.solve(unpack(residual, size, order)))
+            before, height = height, float(residual @ towards)
+            direction = towards + height / before * direction
+        return Expansion(value, gradient, step if step.any() else direction)
+
+
+# ---- the objective ---------------------------------------------------------------------------------------------------
+
+
+class ConditionalCovariances(NamedTuple):
+    """Of the conditionals of some rows, d E[z] = A₁ dη₁ + B₁ conj(dη₁) + Σ_t (A_t db_t + B_t conj(db_t)).
+
+    keep (n, D) and turn (n, D) are A₁ (real) and B₁; `mixed` (T - 1, 2, n, D) the A_t and B_t.
+    """
+
+    rows: slice
+    keep: FloatArray
+    turn: ComplexArray
+    mixed: ComplexArray
+
+
+class Curvature(NamedTuple):
+    """What products with the Hessian need: the covariances by chunks of rows, and those of the harmonics, averaged.
+
+    `harmonics` (T - 1, T - 1, 2, D) holds Σ_n w_n/N of the A and B with d E[z^t] = A db_s + B conj(db_s); `first` the
+    mean covariance of (z, ..., z^T) as real matrices (D, 2T, 2T), for the preconditioner.
+    """
+
+    chunks: list[ConditionalCovariances]
+    harmonics: ComplexArray
+    first: FloatArray
+
+
+class PseudoLikelihood:
+    """ℓ of given rows and order.
+
+    `chunk` conditionals are worked on at a time, with temporary arrays of some 30 MB; up to `double_up_to` of them the
+    covariances of all are kept in double precision, 60 bytes each, and beyond in single precision.
+    """
+
+    def __init__(self, data: WeightedRows, order: int, chunk: int = 1 << 17, double_up_to: int = 1 << 22):
+        self.order, self.dimension = order, data.dimension
+        self.x = np.concatenate([np.cos(data.x), np.sin(data.x)], axis=1)
+        self.share = data.weights / data.n_rows
+        step = max(1, chunk // data.dimension)
+        self._chunks = [slice(k, min(k + step, data.n_rows)) for k in range(0, data.n_rows, step)]
+        self._kept_as = np.dtype(complex if data.x.size <= double_up_to else np.complex64)
+
+    def value(self, dist: Natural) -> float:
+        """ℓ(θ)."""
+        total, coupling = 0.0, real_coupling(dist)
+        for rows in self._chunks:
+            eta, z = self._conditionals(dist, coupling, rows)
+            facts = gvm_facts(eta.reshape(-1, self.order), 1)
+            total += self._height(rows, eta, z, facts.log_normalizer)
+        return total
+
+    def gradient(self, dist: Natural) -> tuple[float, Natural, Curvature]:
+        """ℓ, its gradient in the inner product of the natural vector, and its curvature."""
+        size, order, coupling = self.dimension, self.order, real_coupling(dist)
+        total, error = 0.0, np.zeros((order, size), dtype=complex)
+        cross = np.zeros((2 * size, 2 * size))
+        chunks, spread = [], np.zeros((order, order, 2, size), dtype=complex)
+        for rows in self._chunks:
+            eta, z = self._conditionals(dist, coupling, rows)
+            facts = gvm_facts(eta.reshape(-1, order), 2 * order)
+            total += self._height(rows, eta, z, facts.log_normalizer)
+            moments = facts.moments[:, : 2 * order].reshape(-1, size, 2 * order)
+            error += np.array([self.share[rows] @ (z ** (t + 1) - moments[..., t]) for t in range(order)])
+            cross += self._cross(rows, z - moments[..., 0])
+            chunks.append(self._covariances(rows, moments, spread))
+        gradient = Natural(error[0], error[1:], *coupling_gradient(cross))
+        return total, gradient, Curvature(chunks, spread[1:, 1:], real_blocks(spread))
+
+    def product(self, curvature: Curvature, change: Natural) -> Natural:
+        """Minus the Hessian times a change of θ."""
+        size, coupling = self.dimension, real_coupling(change)
+        error = np.zeros((self.order, size), dtype=complex)
+        cross = np.zeros((2 * size, 2 * size))
+        for part in curvature.chunks:
+            field = self._field(change, coupling, part.rows)
+            moved = part.keep * field + part.turn * field.conj()
+            for (keep, turn), b in zip(part.mixed, change.b, strict=True):
+                moved += keep * b + turn * b.conj()
+            share = self.share[part.rows]
+            error[0] += share @ moved
+            for t, (keep, turn) in enumerate(part.mixed, start=1):
+                # Cov(z^t, z) is the transpose of Cov(z, z^t): A → conj(A), B stays.
+                error[t] += share @ (keep.conj() * field + turn * field.conj())
+            cross += self._cross(part.rows, moved)
+        blocks = curvature.harmonics
+        error[1:] += np.einsum("tsd,sd->td", blocks[:, :, 0], change.b)
+        error[1:] += np.einsum("tsd,sd->td", blocks[:, :, 1], change.b.conj())
+        return Natural(error[0], error[1:], *coupling_gradient(cross))
+
+    def _field(self, dist: Natural, coupling: FloatArray, rows: slice) -> ComplexArray:
+        pull = self.x[rows] @ coupling
+        return dist.a + (pull[:, : self.dimension] + 1j * pull[:, self.dimension :])
+
+    def _conditionals(self, dist: Natural, coupling: FloatArray, rows: slice) -> tuple[ComplexArray, ComplexArray]:
+        """η (n, D, T) and z (n, D)."""
+        x = self.x[rows]
+        eta = np.empty((len(x), self.dimension, self.order), dtype=complex)
+        eta[..., 0] = self._field(dist, coupling, rows)
+        eta[..., 1:] = dist.b.T
+        return eta, x[:, : self.dimension] + 1j * x[:, self.dimension :]
+
+    def _height(self, rows: slice, eta: ComplexArray, z: ComplexArray, log_normalizer: FloatArray) -> float:
+        height = sum((eta[..., t].conj() * z ** (t + 1)).real for t in range(self.order))
+        return float(self.share[rows] @ (height - log_normalizer.reshape(z.shape)).sum(axis=1))
+
+    def _cross(self, rows: slice, error: ComplexArray) -> FloatArray:
+        weighted = error * self.share[rows, None]
+        return np.concatenate([weighted.real, weighted.imag], axis=1).T @ self.x[rows]
+
+    def _covariances(self, rows: slice, moments: ComplexArray, spread: ComplexArray) -> ConditionalCovariances:
+        """The covariances of some rows; adds their weighted sum to `spread` (T, T, 2, D)."""
+        order, share = self.order, self.share[rows]
+        mixed = np.empty((order - 1, 2, *moments.shape[:2]), dtype=self._kept_as)
+        first: tuple[ComplexArray, ComplexArray] | None = None
+        for t in range(1, order + 1):
+            for s in range(t, order + 1):
+                keep, turn = half_covariance(moments, t, s)
+                spread[t - 1, s - 1, 0] += share @ keep
+                spread[t - 1, s - 1, 1] += share @ turn
+                if s > t:
+                    spread[s - 1, t - 1, 0] += share @ keep.conj()
+                    spread[s - 1, t - 1, 1] += share @ turn
+                if t == 1 and s == 1:
+                    first = keep, turn
+                elif t == 1:
+                    mixed[s - 2, 0], mixed[s - 2, 1] = keep, turn
+        assert first is not None
+        return ConditionalCovariances(rows, first[0].real.astype(mixed.real.dtype), first[1].astype(mixed.dtype), mixed)
+
+
+def real_coupling(dist: Natural) -> FloatArray:
+    """C (2D, 2D) of dense P and Q, all cosines before all sines."""
+    P, Q = dist.P, dist.Q
+    return np.block([[P.real + Q.real, Q.imag - P.imag], [P.imag + Q.imag, P.real - Q.real]])
+
+
+def coupling_gradient(cross: FloatArray) -> tuple[ComplexArray, ComplexArray]:
+    """Gradients in P and Q of tr(Kᵀ C(P, Q)), K = `cross` (2D, 2D): the adjoint of `real_coupling`."""
+    size = len(cross) // 2
+    cc, cs, sc, ss = cross[:size, :size], cross[:size, size:], cross[size:, :size], cross[size:, size:]
+    difference = (cc + ss) + 1j * (sc - cs)
+    total = (cc - ss) + 1j * (sc + cs)
+    P, Q = difference + difference.conj().T, total + total.T
+    np.fill_diagonal(P, 0.0)
+    np.fill_diagonal(Q, 0.0)
+    return P, Q
+
+
+# ---- the preconditioner ----------------------------------------------------------------------------------------------
+
+
+class HessianPreconditioner:
+    """For data x (N, 2D) with shares (N,), refreshed by the mean covariances of the conditionals.
+
+    `floor` is the least eigenvalue as a part of the largest: constant and perfectly dependent angles have none.
+    """
+
+    def __init__(self, x: FloatArray, share: FloatArray, floor: float = 1e-10):
+        self._floor = floor
+        self._mean = share @ x
+        centred = x - self._mean
+        self._spread = (centred * share[:, None]).T @ centred
+        self._spread += self._floor * np.trace(self._spread) / len(self._spread) * np.eye(len(self._spread))
+
+    def refresh(self, blocks: FloatArray) -> None:
+        """Take the mean covariances (D, 2T, 2T) of (z, ..., z^T) given the other angles."""
+        size, width = blocks.shape[:2]
+        floor = np.maximum(self._floor * np.trace(blocks, axis1=1, axis2=2), np.finfo(float).tiny)
+        blocks = blocks + floor[:, None, None] * np.eye(width)
+        self._inverse = np.linalg.inv(blocks)
+        first, place = np.zeros((2 * size, 2 * size)), np.arange(size)
+        for i in range(2):
+            for j in range(2):
+                first[place + i * size, place + j * size] = blocks[:, i, j]
+        values, self._axes = eigh(self._spread, first)
+        values = np.maximum(values, self._floor * values[-1])
+        self._sums = values[:, None] + values
+
+    def solve(self, gradient: Natural) -> Natural:
+        """The approximate Newton step."""
+        size = gradient.dimension
+        real = np.concatenate([gradient.a.real, gradient.a.imag])
+        shift = coupling_gradient(np.outer(real, self._mean))
+        centred = gradient._replace(P=gradient.P - shift[0], Q=gradient.Q - shift[1])
+        turned = self._axes.T @ real_coupling(centred) @ self._axes
+        coupling = self._axes @ (turned / self._sums) @ self._axes.T
+        # Both passages between (P, Q) and C carry a factor of 4: |C|² = 4 (½|P|² + ½|Q|²).
+        P, Q = coupling_gradient(0.125 * coupling)
+        rows = np.stack([gradient.a, *gradient.b], axis=1)
+        nodes = np.einsum("dij,dj->di", self._inverse, np.ascontiguousarray(rows).view(float))
+        harmonics = np.ascontiguousarray(nodes).view(complex).T
+        pull = real_coupling(Natural(gradient.a, gradient.b, P, Q)) @ self._mean
+        return Natural(harmonics[0] - (pull[:size] + 1j * pull[size:]), harmonics[1:], P, Q)

@@ -1,17 +1,15 @@
 """Score matching: an mGvM from rows of angles by one linear system, without its normaliser.
 
-Preconditioned conjugate gradients for Hθ = -c.
+    J(θ) = E_data[½ |∇ log p|² + Δ log p] = ½ θᵀHθ + cᵀθ
 
-Score matching of few parameters: the matrix H itself, in one pass over the rows, and its Cholesky factor.
-
-What rows cannot tell: too few of them, constant columns, columns that determine each other.
-
-What learners share at their beginning: the submodel for some data, and first parameters inside it.
+is a quadratic in the natural parameters θ. Up to some hundred parameters the matrix H is summed in one pass over the
+rows and factored; beyond, preconditioned conjugate gradients need nothing but products with it (`score_operator`).
+What the rows cannot tell (fewer equations than parameters, columns that determine each other) a ridge holds back, with
+a warning.
 """
 
 from __future__ import annotations
 
-import math
 import warnings
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
@@ -23,14 +21,241 @@ from scipy import linalg, sparse
 from mgvm import _validation as check
 from mgvm._progress import Progress, reporter
 from mgvm._validation import FloatArray
-from mgvm.circle.exponential_family import concentration
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning.group_lasso import penalised
+from mgvm.learning.group_lasso import fit_group_lasso
 from mgvm.learning.result import TorusFit
-from mgvm.learning.rows import Rows, as_rows, circular_spread
-from mgvm.learning.score_operator import MemoryRows, Moments, ScoreOperator, Source, moments, pair_places
+from mgvm.learning.row_sums import DaskRows, MemoryRows, RowSource, pair_places
+from mgvm.learning.rows import DependentPair, as_rows
+from mgvm.learning.score_operator import RowMoments, ScoreOperator, row_moments
 from mgvm.learning.submodel import Submodel
-from mgvm.natural.parameters import Natural, concentrations, natural
+from mgvm.natural.parameters import natural
+
+SOLVERS = ("auto", "dense", "iterative")
+
+
+def score_matching(
+    data: ArrayLike,
+    *,
+    order: int = 2,
+    submodel: Any = None,
+    weights: ArrayLike | None = None,
+    penalty: float | str = 0.0,
+    tolerance: float = 1e-4,
+    max_iterations: int = 300,
+    start: Any = None,
+    solver: str = "auto",
+    progress: Progress = False,
+) -> TorusFit:
+    """The minimiser of J(θ) = E_data[½ |∇ log p|² + Δ log p], a quadratic in the natural parameters θ = (a, b, P, Q).
+
+    Parameters
+    ----------
+    data : array_like or dask.array.Array, shape (N, D)
+        Angles in radians, one row an observation. A Dask array is never gathered: its blocks of rows are summed where
+        they are, in one pass for few angles, in one pass a step for many.
+    order : int
+        Harmonics of every angle.
+    submodel : str, Submodel, boolean matrix or list of edges, optional
+        Which parameters are free: "full" (default), "torus graph" (b = 0), "differences" (Q = 0), "sine",
+        "independent", or which pairs of angles are coupled. The directions of the sine model are the circular means of
+        the columns: its density is symmetric about them, so that they are consistent.
+    weights : array_like, shape (N,), optional
+        Of the rows.
+    penalty : float or str
+        Weight of the group lasso Σ_ij |(P_ij, Q_ij)|, which sets edges to zero; or how to pick it, "ebic" or
+        "held-out" (see `regularization_path`), after which the edges selected are fitted without penalty.
+    tolerance : float
+        Largest |Hθ + c|/|c| at the end. Below 1e-5 the last steps are done in double precision.
+    max_iterations : int
+        Steps of conjugate gradients.
+    start : distribution or TorusFit, optional
+        Where the iterative solver starts.
+    solver : {"auto", "dense", "iterative"}
+        A Cholesky factor of H, or conjugate gradients. "auto" is dense up to 600 parameters of the full model, from
+        where on conjugate gradients are faster and need less memory.
+    progress : bool or callable
+        Whether to print progress, or a function of (done, total, text).
+
+    Returns
+    -------
+    TorusFit
+        With `gradient_norm` relative to the norm of the linear term c.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import MGvM
+    >>> from mgvm.learning import score_matching
+    >>> dist = MGvM(a=[1.0, 1.0j], P=[[0.0, 1.5], [1.5, 0.0]])
+    >>> fit = score_matching(dist.sample(20_000, rng=0), submodel="differences", order=1)
+    >>> fit.P[0, 1].real.round(1)
+    np.float64(1.5)
+    """
+    harmonics = check.integer(order, "order", minimum=1)
+    wanted = check.single_positive(tolerance, "tolerance")
+    steps = check.integer(max_iterations, "max_iterations", minimum=1)
+    way = check.choice(solver, "solver", SOLVERS)
+    source: RowSource = DaskRows(data, weights) if hasattr(data, "dask") else MemoryRows.of(as_rows(data, weights))
+    if source.n_rows < 2:
+        raise ValueError(
+            "data hold a single row of positive weight, of which no density can be learnt; give at least two rows"
+        )
+    directions = np.angle(source.harmonics(1)[1]) if isinstance(submodel, str) and submodel == "sine" else None
+    model = Submodel.of(submodel, source.dimension, harmonics, directions)
+    if penalty != 0.0:
+        if hasattr(data, "dask"):
+            raise ValueError(f"penalty={penalty!r} needs rows in memory, not a Dask array; give data.compute()")
+        return fit_group_lasso(as_rows(data, weights), model, penalty)
+    begin = None if start is None else natural(start)
+    if begin is not None and begin.dimension != source.dimension:
+        raise ValueError(f"start is a distribution of {begin.dimension} angles, the data have {source.dimension}")
+    known = row_moments(source, model)
+    operator = ScoreOperator(source, model, np.float64, known, _needed_ridge(source, known, model, stacklevel=3))
+    if way == "dense" or (way == "auto" and n_full_parameters(source.dimension, harmonics) <= 600):
+        return _minimize_densely(operator, wanted)
+    theta = operator.empty() if begin is None else operator.project(operator.vector(begin))
+    return _minimize_iteratively(operator, theta, wanted, steps, progress)
+
+
+# ---- what rows cannot tell -------------------------------------------------------------------------------------------
+
+
+def _needed_ridge(source: RowSource, known: RowMoments, model: Submodel, stacklevel: int) -> float:
+    """The ridge without which J has no minimum, 0 for sound data; refuses constant columns and warns of the rest.
+
+    Ridges are parts of every angle's spread: couplings of undetermined directions stay below about one over it.
+    """
+    spread = known.spread
+    if spread.min() < 1e-14:
+        column = int(np.argmin(spread))
+        raise ValueError(
+            f"column {column} of data is constant: its distribution would be a point without a density; leave the "
+            "column out"
+        )
+    equations = source.n_rows * source.dimension
+    if equations < model.n_parameters:
+        ridge = 0.1
+        warnings.warn(
+            f"{source.n_rows:,} rows of {source.dimension:,} angles give {equations:,} equations for "
+            f"{model.n_parameters:,} parameters: they are held back by a ridge of {ridge:g}. Give more rows, "
+            "select edges (penalty=...) or choose a smaller submodel",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+        return ridge
+    pair = _dependent_pair(known)
+    if pair is not None and model.edges[pair.first, pair.second]:
+        ridge = 1e-3
+        warnings.warn(
+            f"columns {pair.first} and {pair.second} of data determine each other (their {pair.kind} is constant), so "
+            f"their coupling has no finite value; it is held back by a ridge of {ridge:g}. Leave one of them out",
+            ConvergenceWarning,
+            stacklevel=stacklevel,
+        )
+        return ridge
+    return 0.0
+
+
+def _dependent_pair(known: RowMoments) -> DependentPair | None:
+    """Two columns whose difference or sum is constant to rounding, from moments alone (the rows may be Dask's).
+
+    With y = z - E z, |E y_i ȳ_j|² = E|y_i|² E|y_j|² (Cauchy and Schwarz) means y_i = λ y_j: a circle shrunk and shifted
+    onto itself, so that φ_i - φ_j is constant, unless there are only two points; likewise E y_i y_j for sums.
+    """
+    spread = known.spread
+    size = spread.size
+    C = known.covariance
+    if not known.mean.any():
+        m = np.concatenate([known.harmonics[1].real, known.harmonics[1].imag])
+        C = C - np.outer(m, m)
+    cc, cs, sc, ss = C[:size, :size], C[:size, size:], C[size:, :size], C[size:, size:]
+    scale = np.outer(spread, spread)
+    for kind, real, imaginary in (("difference", cc + ss, sc - cs), ("sum", cc - ss, sc + cs)):
+        lost = 1.0 - (real**2 + imaginary**2) / scale
+        lost[np.tril_indices(size)] = 1.0
+        i, j = np.unravel_index(int(np.argmin(lost)), lost.shape)
+        if size > 1 and lost[i, j] < 1e-10:
+            return DependentPair(int(i), int(j), kind)
+    return None
+
+
+# ---- solutions as fits -----------------------------------------------------------------------------------------------
+
+
+def _minimize_densely(operator: ScoreOperator, tolerance: float) -> TorusFit:
+    """The fit by a factor of H, with a larger ridge where H is singular to rounding."""
+    answer = solve(operator)
+    if answer.ridge > operator.ridge:
+        warnings.warn(
+            "the angles are so concentrated or dependent that their parameters cannot all be told apart in double "
+            f"precision; a ridge of {answer.ridge:g} was added. Choose a smaller submodel or order",
+            ConvergenceWarning,
+            stacklevel=3,
+        )
+        operator = ScoreOperator(operator.source, operator.submodel, np.float64, operator.moments, answer.ridge)
+    return _as_fit(operator, answer.theta, operator.apply(answer.theta), [answer.residual], tolerance)
+
+
+def _minimize_iteratively(
+    double: ScoreOperator, theta: FloatArray, tolerance: float, max_iterations: int, progress: Progress
+) -> TorusFit:
+    """The fit by conjugate gradients in single precision, then in double where that falls short."""
+    speak = reporter(progress, "score matching")
+    trace: list[float] = []
+    single = ScoreOperator(double.source, double.submodel, np.float32, double.moments, double.ridge)
+    # Single precision is good for a relative gradient of 1e-5. Double precision twice: again from the true gradient,
+    # should rounding have parted it from the recurrence.
+    for operator, reach in ((single, max(tolerance, 1e-5)), (double, tolerance), (double, tolerance)):
+        done = len(trace)
+        begin = operator.project(theta.astype(operator.dtype))
+        found = conjugate_gradients(
+            operator,
+            begin,
+            reach,
+            max_iterations - done,
+            lambda more, done=done: speak(done + more, max_iterations),  # type: ignore[misc]
+        )
+        trace += found.trace[1:]
+        # On concentrated angles single precision may break down at once.
+        theta = found.theta if found.trace[-1] < found.trace[0] else begin
+        product = operator.apply(theta)
+        reached = relative_gradient(operator, product) <= tolerance == reach
+        if reached or len(trace) >= max_iterations:
+            break
+    return _as_fit(operator, theta, product, trace, tolerance)
+
+
+def relative_gradient(operator: ScoreOperator, product: FloatArray) -> float:
+    """|Hθ + c|/|c|."""
+    return float(np.linalg.norm(product + operator.linear) / (np.linalg.norm(operator.linear) or 1.0))
+
+
+def _as_fit(
+    operator: ScoreOperator, theta: FloatArray, product: FloatArray, trace: list[float], tolerance: float
+) -> TorusFit:
+    left = relative_gradient(operator, product)
+    if not left <= tolerance:
+        warnings.warn(
+            f"score matching stopped after {len(trace)} steps with a gradient of {left:.2g} times the linear term's, "
+            f"above tolerance={tolerance:g}; raise max_iterations, select edges (penalty=...) or choose a smaller "
+            "submodel or order",
+            ConvergenceWarning,
+            stacklevel=4,
+        )
+    return TorusFit(
+        *operator.submodel.project(operator.dist(theta)),
+        method="score matching",
+        objective=operator.value(theta, product),
+        converged=left <= tolerance,
+        gradient_norm=left,
+        n_iterations=len(trace),
+        submodel=operator.submodel,
+        n_rows=operator.source.n_rows,
+        trace=np.array(trace),
+    )
+
+
+# ---- conjugate gradients ---------------------------------------------------------------------------------------------
 
 
 class Quadratic(Protocol):
@@ -92,12 +317,7 @@ def _norm(vector: FloatArray) -> float:
     return float(np.sqrt(np.dot(vector, vector)))
 
 
-LARGEST = 600
-_SINGULAR = 1e-14
-_RIDGES = (1e-8, 1e-6, 1e-4, 1e-2)
-
-# Columns: C_ij of a unit Re P_ij, Im P_ij, Re Q_ij, Im Q_ij, its entries row by row.
-_BLOCK = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [1.0, 0.0, -1.0, 0.0]])
+# ---- the dense matrix ------------------------------------------------------------------------------------------------
 
 
 class DenseSolution(NamedTuple):
@@ -108,7 +328,7 @@ class DenseSolution(NamedTuple):
     ridge: float
 
 
-def size(dimension: int, order: int) -> int:
+def n_full_parameters(dimension: int, order: int) -> int:
     """Real parameters of the full model."""
     return 2 * dimension * (order + dimension - 1)
 
@@ -120,20 +340,21 @@ def solve(operator: ScoreOperator) -> DenseSolution:
     H = operator.source.hessian(operator.moments.mean, model.order)
     reduced = basis.T @ (basis.T @ H).T
     weights = (basis.T.multiply(_ridge_weights(operator)) @ basis).toarray()
-    linear = basis.T @ _gathered(operator, operator.linear)
-    for ridge in (operator.ridge, *(extra for extra in _RIDGES if extra > operator.ridge)):
+    linear = basis.T @ _gather(operator, operator.linear)
+    more = [ridge for ridge in (1e-8, 1e-6, 1e-4, 1e-2) if ridge > operator.ridge]
+    for ridge in (operator.ridge, *more):
         matrix = reduced + ridge * weights
         scale = np.sqrt(np.maximum(matrix.diagonal(), np.finfo(float).tiny))
         factor = _factor(matrix, scale)
         if factor is not None:
             break
     else:
-        raise FloatingPointError(f"the matrix of score matching is singular in spite of a ridge of {_RIDGES[-1]:.2g}")
+        raise FloatingPointError(f"the matrix of score matching is singular in spite of a ridge of {ridge:.2g}")
     free = np.zeros(linear.size)
     for _ in range(2):  # the second pass takes back the rounding of the first
         free -= linalg.cho_solve((factor, True), (linear + matrix @ free) / scale, check_finite=False) / scale
     left = float(np.linalg.norm(linear + matrix @ free)) / (float(np.linalg.norm(linear)) or 1.0)
-    return DenseSolution(_scattered(operator, basis @ free), left, ridge)
+    return DenseSolution(_scatter(operator, basis @ free), left, ridge)
 
 
 def _factor(matrix: FloatArray, scale: FloatArray) -> FloatArray | None:
@@ -143,7 +364,7 @@ def _factor(matrix: FloatArray, scale: FloatArray) -> FloatArray | None:
     if failed:
         return None
     condition, _ = linalg.lapack.dpocon(factor, np.abs(scaled).sum(axis=0).max(), uplo="L")
-    return factor if condition > _SINGULAR else None
+    return factor if condition > 1e-14 else None
 
 
 def _ridge_weights(operator: ScoreOperator) -> FloatArray:
@@ -158,7 +379,9 @@ def _basis(model: Submodel) -> sparse.csc_array:
     dimension = model.dimension
     i, j = np.triu_indices(dimension, 1)
     own = sparse.eye_array(2 * dimension * model.order)
-    blocks = np.broadcast_to(_BLOCK, (i.size, 4, 4))
+    # Columns: C_ij of a unit Re P_ij, Im P_ij, Re Q_ij, Im Q_ij, its entries row by row.
+    unit_block = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [1.0, 0.0, -1.0, 0.0]])
+    blocks = np.broadcast_to(unit_block, (i.size, 4, 4))
     free = np.stack([model.differences[i, j]] * 2 + [model.sums[i, j]] * 2, axis=1)
     if model.directions is not None:
         turn = np.exp(1j * model.directions)
@@ -169,7 +392,7 @@ def _basis(model: Submodel) -> sparse.csc_array:
         )
         apart, together = turn[i] * turn[j].conj(), -turn[i] * turn[j]
         unit = np.stack([apart.real, apart.imag, together.real, together.imag], axis=1)
-        blocks = np.einsum("kl,el->ek", _BLOCK, unit)[:, :, None]
+        blocks = np.einsum("kl,el->ek", unit_block, unit)[:, :, None]
         free = model.edges[i, j][:, None]
     width = blocks.shape[2]
     rows = np.broadcast_to(np.arange(4 * i.size).reshape(-1, 4, 1), blocks.shape)
@@ -180,18 +403,18 @@ def _basis(model: Submodel) -> sparse.csc_array:
     return sparse.csc_array(sparse.block_diag([own, pairs]))
 
 
-def _gathered(operator: ScoreOperator, vector: FloatArray) -> FloatArray:
+def _gather(operator: ScoreOperator, vector: FloatArray) -> FloatArray:
     """A gradient in the order of `pair_places`; ∂/∂C_ij (i < j) is ∂/∂K_ij, for C = 2K and K_ij stands twice."""
     first, harmonics, K = operator.parts(vector)
     _, places = pair_places(operator.dimension, operator.order)
-    out = np.zeros(size(operator.dimension, operator.order))
+    out = np.zeros(n_full_parameters(operator.dimension, operator.order))
     out[: first.size + harmonics.size] = vector[: first.size + harmonics.size]
     used = _off_diagonal(operator.dimension)
     out[places[used]] = K[used]
     return out
 
 
-def _scattered(operator: ScoreOperator, values: FloatArray) -> FloatArray:
+def _scatter(operator: ScoreOperator, values: FloatArray) -> FloatArray:
     """θ as a vector of the operator, from the order of `pair_places`."""
     out = np.zeros(operator.empty().size)
     first, harmonics, K = operator.parts(out)
@@ -205,303 +428,3 @@ def _scattered(operator: ScoreOperator, values: FloatArray) -> FloatArray:
 
 def _off_diagonal(dimension: int) -> np.ndarray:
     return np.tile(~np.eye(dimension, dtype=bool), (2, 2))
-
-
-_CONSTANT = 1e-14
-_DEPENDENT = 1e-10
-
-# Ridges, as parts of every angle's spread: couplings of undetermined directions stay below about one over it.
-FEW_ROWS = 0.1
-DEPENDENCE = 1e-3
-
-
-def several_rows(source: Source) -> None:
-    """Refuse a single row."""
-    if source.n_rows < 2:
-        raise ValueError(
-            "data hold a single row of positive weight, of which no density can be learnt; give at least two rows"
-        )
-
-
-def needed_ridge(source: Source, known: Moments, model: Submodel, stacklevel: int) -> float:
-    """The ridge without which J has no minimum, 0 for sound data; refuses constant columns and warns of the rest."""
-    spread = known.spread
-    if spread.min() < _CONSTANT:
-        column = int(np.argmin(spread))
-        raise ValueError(
-            f"column {column} of data is constant: its distribution would be a point without a density; leave the column out"
-        )
-    equations = source.n_rows * source.dimension
-    if equations < model.n_parameters:
-        warnings.warn(
-            f"{source.n_rows:,} rows of {source.dimension:,} angles give {equations:,} equations for "
-            f"{model.n_parameters:,} parameters: they are held back by a ridge of {FEW_ROWS:g}. Give more rows, "
-            "penalise edges (penalty=...) or choose a smaller submodel",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
-        return FEW_ROWS
-    pair = dependent_pair(known, spread)
-    if pair is not None and model.edges[pair[:2]]:
-        i, j, word = pair
-        warnings.warn(
-            f"columns {i} and {j} of data determine each other (their {word} is constant), so their coupling has no "
-            f"finite value; it is held back by a ridge of {DEPENDENCE:g}. Leave one of them out",
-            ConvergenceWarning,
-            stacklevel=stacklevel,
-        )
-        return DEPENDENCE
-    return 0.0
-
-
-def dependent_pair(known: Moments, spread: FloatArray) -> tuple[int, int, str] | None:
-    """Two columns whose difference or sum is constant to rounding, and which of the two.
-
-    With y = z - E z, |E y_i ȳ_j|² = E|y_i|² E|y_j|² (Cauchy and Schwarz) means y_i = λ y_j: a circle shrunk and shifted
-    onto itself, so that φ_i - φ_j is constant, unless there are only two points; likewise E y_i y_j for sums.
-    """
-    size = spread.size
-    C = known.covariance
-    if not known.mean.any():
-        m = np.concatenate([known.harmonics[1].real, known.harmonics[1].imag])
-        C = C - np.outer(m, m)
-    cc, cs, sc, ss = C[:size, :size], C[:size, size:], C[size:, :size], C[size:, size:]
-    scale = np.outer(spread, spread)
-    for word, real, imaginary in (("difference", cc + ss, sc - cs), ("sum", cc - ss, sc + cs)):
-        lost = 1.0 - (real**2 + imaginary**2) / scale
-        lost[np.tril_indices(size)] = 1.0
-        i, j = np.unravel_index(int(np.argmin(lost)), lost.shape)
-        if size > 1 and lost[i, j] < _DEPENDENT:
-            return int(i), int(j), word
-    return None
-
-
-_SINGLE = 1e-5
-
-
-def score_matching(
-    data: ArrayLike,
-    *,
-    order: int = 2,
-    submodel: Any = None,
-    weights: ArrayLike | None = None,
-    penalty: float | str = 0.0,
-    tolerance: float = 1e-4,
-    max_iterations: int = 300,
-    start: Any = None,
-    progress: Progress = False,
-) -> TorusFit:
-    """The minimiser of J(θ) = E_data[½ |∇ log p|² + Δ log p], a quadratic in the natural parameters θ = (a, b, P, Q).
-
-    Parameters
-    ----------
-    data : array_like or dask.array.Array, shape (N, D)
-        Angles in radians, one row an observation. A Dask array is never gathered: its blocks of rows are summed where
-        they are, in one pass for few angles, in one pass a step for many.
-    order : int
-        Harmonics of every angle.
-    submodel : str, Submodel, boolean matrix or list of edges, optional
-        Which parameters are free: "full" (default), "torus graph" (b = 0), "differences" (Q = 0), "sine",
-        "independent", or which pairs of angles are coupled. The directions of the sine model are the circular means of
-        the columns: its density is symmetric about them, so that they are consistent.
-    weights : array_like, shape (N,), optional
-        Of the rows.
-    penalty : float or str
-        Weight of the group penalty Σ_ij |(P_ij, Q_ij)|, which sets edges to zero; or how to pick it, "ebic" or
-        "held-out" (see `penalty_path`), after which the edges selected are fitted without penalty.
-    tolerance : float
-        Largest |Hθ + c|/|c| at the end. Below 1e-5 the last steps are done in double precision.
-    max_iterations : int
-        Steps of conjugate gradients.
-    start : distribution or TorusFit, optional
-        Where to start from.
-    progress : bool or callable
-        Whether to print progress, or a function of (done, total).
-
-    Returns
-    -------
-    TorusFit
-        With `gradient_norm` relative to the norm of the linear term c.
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mgvm import MGvM
-    >>> from mgvm.learning import score_matching
-    >>> dist = MGvM(a=[1.0, 1.0j], P=[[0.0, 1.5], [1.5, 0.0]])
-    >>> fit = score_matching(dist.sample(20_000, rng=0), submodel="differences", order=1)
-    >>> fit.P[0, 1].real.round(1)
-    np.float64(1.5)
-    """
-    harmonics = check.integer(order, "order", minimum=1)
-    wanted = check.single_positive(tolerance, "tolerance")
-    steps = check.integer(max_iterations, "max_iterations", minimum=1)
-    source = source_of(data, weights)
-    several_rows(source)
-    model = chosen_submodel(source, submodel, harmonics)
-    if penalty != 0.0:
-        if hasattr(data, "dask"):
-            raise ValueError(f"penalty={penalty!r} needs rows in memory, not a Dask array; give data.compute()")
-        return penalised(as_rows(data, weights), model, penalty)
-    begin = None if start is None else natural(start)
-    if begin is not None and begin.dimension != source.dimension:
-        raise ValueError(f"start is a distribution of {begin.dimension} angles, the data have {source.dimension}")
-    return minimise(source, model, wanted, steps, begin, progress)
-
-
-def source_of(data: Any, weights: Any) -> Source:
-    """The rows where they are: blocks of a Dask array stay with its workers."""
-    if hasattr(data, "dask"):
-        from mgvm.learning.score_dask import DaskRows
-
-        return DaskRows(data, weights)
-    return MemoryRows.of(as_rows(data, weights))
-
-
-def chosen_submodel(source: Source, choice: Any, order: int) -> Submodel:
-    """The submodel, with the circular means of the columns for the sine model."""
-    directions = np.angle(source.harmonics(1)[1]) if isinstance(choice, str) and choice == "sine" else None
-    return Submodel.of(choice, source.dimension, order, directions)
-
-
-def minimise(
-    source: Source,
-    model: Submodel,
-    tolerance: float,
-    max_iterations: int,
-    start: Natural | None = None,
-    progress: Progress = False,
-) -> TorusFit:
-    """Fit by the dense matrix where it is small, else by conjugate gradients, in single precision as far as it goes."""
-    known = moments(source, model)
-    ridge = needed_ridge(source, known, model, stacklevel=4)
-    double = ScoreOperator(source, model, np.float64, known, ridge)
-    if size(source.dimension, model.order) <= LARGEST:
-        answer = solve(double)
-        if answer.ridge > ridge:
-            warnings.warn(
-                "the angles are so concentrated or dependent that their parameters cannot all be told apart in double "
-                f"precision; a ridge of {answer.ridge:g} was added. Choose a smaller submodel or order",
-                ConvergenceWarning,
-                stacklevel=3,
-            )
-            double = ScoreOperator(source, model, np.float64, known, answer.ridge)
-        return _fit(double, answer.theta, double.apply(answer.theta), [answer.residual], tolerance)
-    begin = double.empty() if start is None else double.project(double.vector(start))
-    return _fit(*_descend(double, begin, tolerance, max_iterations, progress), tolerance)
-
-
-def _descend(
-    double: ScoreOperator, theta: FloatArray, tolerance: float, max_iterations: int, progress: Progress
-) -> tuple[ScoreOperator, FloatArray, FloatArray, list[float]]:
-    """Conjugate gradients in single precision, then in double where that falls short."""
-    speak = reporter(progress, "score matching")
-    trace: list[float] = []
-    single = ScoreOperator(double.source, double.submodel, np.float32, double.moments, double.ridge)
-    # Double precision twice: again from the true gradient, should rounding have parted it from the recurrence.
-    for operator, reach in ((single, max(tolerance, _SINGLE)), (double, tolerance), (double, tolerance)):
-        done = len(trace)
-        begin = operator.project(theta.astype(operator.dtype))
-        found = conjugate_gradients(
-            operator,
-            begin,
-            reach,
-            max_iterations - done,
-            lambda more, done=done: speak(done + more, max_iterations),  # type: ignore[misc]
-        )
-        trace += found.trace[1:]
-        # On concentrated angles single precision may break down at once.
-        theta = found.theta if found.trace[-1] < found.trace[0] else begin
-        product = operator.apply(theta)
-        reached = relative_gradient(operator, product) <= tolerance == reach
-        if reached or len(trace) >= max_iterations:
-            break
-    return operator, theta, product, trace
-
-
-def relative_gradient(operator: ScoreOperator, product: FloatArray) -> float:
-    """|Hθ + c|/|c|."""
-    return float(np.linalg.norm(product + operator.linear) / (np.linalg.norm(operator.linear) or 1.0))
-
-
-def _fit(
-    operator: ScoreOperator, theta: FloatArray, product: FloatArray, trace: list[float], tolerance: float
-) -> TorusFit:
-    left = relative_gradient(operator, product)
-    if not left <= tolerance:
-        warnings.warn(
-            f"score matching stopped after {len(trace)} steps with a gradient of {left:.2g} times the linear term's, "
-            f"above tolerance={tolerance:g}; raise max_iterations, penalise edges (penalty=...) or choose a smaller "
-            "submodel or order",
-            ConvergenceWarning,
-            stacklevel=4,
-        )
-    return TorusFit(
-        *operator.submodel.project(operator.dist(theta)),
-        method="score matching",
-        objective=operator.value(theta, product),
-        converged=left <= tolerance,
-        gradient_norm=left,
-        n_iterations=len(trace),
-        submodel=operator.submodel,
-        n_rows=operator.source.n_rows,
-        trace=np.array(trace),
-    )
-
-
-_NARROWEST = 1e-5  # 1 - |mean of z| below which a first guess is not made narrower
-
-
-def choice_of(submodel: Any, sample: Rows, order: int) -> Submodel:
-    """The submodel that was asked for; the sine model about the mean directions of the data."""
-    directions = None
-    if isinstance(submodel, str) and submodel == "sine":
-        seen = ~np.isnan(sample.x)
-        z = np.where(seen, np.exp(1j * np.where(seen, sample.x, 0.0)), 0.0)
-        directions = np.angle(sample.weights @ z)
-    return Submodel.of(submodel, sample.dimension, order, directions)
-
-
-def padded(dist: Any, model: Submodel) -> Natural:
-    """Dense parameters of a distribution with as many harmonics as the submodel has."""
-    found = natural(dist)
-    if found.dimension != model.dimension:
-        raise ValueError(f"start is a distribution of {found.dimension} angles, the data have {model.dimension}")
-    b = np.zeros((model.order - 1, model.dimension), dtype=complex)
-    shared = min(len(b), len(found.b))
-    b[:shared] = found.b[:shared]
-    P, Q = (matrix.toarray() if found.is_sparse else np.array(matrix) for matrix in (found.P, found.Q))
-    return Natural(np.array(found.a, dtype=complex), b, P, Q)
-
-
-def independent(sample: Rows, model: Submodel) -> Natural:
-    """Independent von Mises angles of the data's mean directions and resultants."""
-    seen = ~np.isnan(sample.x)
-    z = np.where(seen, np.exp(1j * np.where(seen, sample.x, 0.0)), 0.0)
-    spread = np.maximum(circular_spread(sample.x, sample.weights), _NARROWEST)
-    strength = np.array([concentration(float(deficit)) for deficit in spread])
-    size = model.dimension
-    nothing = np.zeros((size, size), dtype=complex)
-    return model.project(
-        Natural(
-            strength * np.exp(1j * np.angle(sample.weights @ z)),
-            np.zeros((model.order - 1, size), dtype=complex),
-            nothing,
-            nothing,
-        )
-    )
-
-
-def first_guess(sample: Rows, model: Submodel) -> list[Natural]:
-    """Independent angles, and the fit by score matching where it is finite."""
-    guesses = [independent(sample, model)]
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore")
-            fit = score_matching(sample.x, order=model.order, submodel=model, weights=sample.weights)
-    except (ValueError, np.linalg.LinAlgError):
-        return guesses
-    strongest = float(concentrations(fit.natural).max())
-    if math.isfinite(strongest) and strongest < 1e5:
-        guesses.append(model.project(padded(fit, model)))
-    return guesses

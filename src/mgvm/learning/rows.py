@@ -1,6 +1,7 @@
-"""Rows of angles as the learners take them: checked, with weights.
+"""Rows of angles as the learners take them, checked and weighted, and what in them no density can describe.
 
-Angles of which no smooth distribution can be learnt: constant ones, and ones that others determine.
+Columns of which no smooth distribution can be learnt are constant, or determined by another one: the difference or the
+sum of the two is constant. Both are told by 1 - |mean of e^{iφ}|, the circular variance.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ from mgvm import _validation as check
 from mgvm._validation import FloatArray
 
 
-class Rows(NamedTuple):
+class WeightedRows(NamedTuple):
     """Angles (N, D), NaN where missing, and weights (N,) of mean 1, all of them positive: rows of weight 0 are gone."""
 
     x: FloatArray
@@ -36,8 +37,20 @@ class Rows(NamedTuple):
         """(Σw)²/Σw², the number of equally weighted rows that would tell as much (Kish)."""
         return float(self.weights.sum() ** 2 / (self.weights**2).sum())
 
+    @property
+    def mean_directions(self) -> FloatArray:
+        """The circular mean (D,) of every column, missing angles left out."""
+        seen = ~np.isnan(self.x)
+        z = np.where(seen, np.exp(1j * np.where(seen, self.x, 0.0)), 0.0)
+        return np.angle(self.weights @ z)
 
-def as_rows(data: ArrayLike, weights: ArrayLike | None = None, *, missing: bool = False) -> Rows:
+    def take(self, rows: np.ndarray) -> WeightedRows:
+        """Some of the rows, their weights scaled to mean 1 again."""
+        weights = self.weights[rows]
+        return WeightedRows(np.ascontiguousarray(self.x[rows]), weights / weights.mean())
+
+
+def as_rows(data: ArrayLike, weights: ArrayLike | None = None, *, missing: bool = False) -> WeightedRows:
     """Rows of angles (N, D) from what the user hands in; a vector is refused, NaN unless `missing` allows it."""
     x = check.angle_data_or_nan(data, "data")
     if x.ndim != 2:
@@ -60,10 +73,10 @@ def as_rows(data: ArrayLike, weights: ArrayLike | None = None, *, missing: bool 
             )
     if not used.all():
         x, w = x[used], w[used]
-    return Rows(np.ascontiguousarray(x), w / math.fsum(w) * w.size)
+    return WeightedRows(np.ascontiguousarray(x), w / math.fsum(w) * w.size)
 
 
-def circular_spread(x: FloatArray, weights: FloatArray) -> FloatArray:
+def circular_variance(x: FloatArray, weights: FloatArray) -> FloatArray:
     """1 - |mean of z| of every column, NaN left out; without cancellation for nearly constant columns."""
     seen = ~np.isnan(x)
     w = np.where(seen, weights[:, None], 0.0)
@@ -78,67 +91,70 @@ def circular_spread(x: FloatArray, weights: FloatArray) -> FloatArray:
     return np.maximum(square, 0.0) / (1.0 + np.sqrt(np.maximum(1.0 - square, 0.0)))
 
 
-_CONSTANT = 1e-12  # 1 - |mean of z| below which angles are the same: 1e-6 radians
-_NARROW = 1e-3  # spread below which harmonics and couplings look alike: 0.045 radians
-_MOST = 5  # named in a message
+class DependentPair(NamedTuple):
+    """Two columns i < j whose `kind`, "difference" or "sum", is constant."""
+
+    first: int
+    second: int
+    kind: str
 
 
-def constant_columns(x: FloatArray, weights: FloatArray) -> list[int]:
-    """Columns whose angles are all the same."""
-    return [int(d) for d in np.flatnonzero(circular_spread(x, weights) < _CONSTANT)]
+# A circular variance of 1e-12, the default below, is a standard deviation of 1.4e-6 radians.
+def constant_columns(x: FloatArray, weights: FloatArray, variance: float = 1e-12) -> list[int]:
+    """Columns whose circular variance is below the given one: their angles are all the same."""
+    return [int(d) for d in np.flatnonzero(circular_variance(x, weights) < variance)]
 
 
-def dependent_pairs(x: FloatArray, weights: FloatArray) -> list[tuple[int, int, str]]:
-    """Pairs i < j of columns whose difference or sum is constant, with the word for which; constant columns aside."""
+def dependent_pairs(x: FloatArray, weights: FloatArray, variance: float = 1e-12) -> list[DependentPair]:
+    """Pairs of columns whose difference or sum has a circular variance below the given one; constant columns aside."""
     alike = []
-    varying = np.setdiff1d(np.arange(x.shape[1]), constant_columns(x, weights))
+    varying = np.setdiff1d(np.arange(x.shape[1]), constant_columns(x, weights, variance))
     z = np.exp(1j * x[:, varying])
     share = weights / weights.sum()
-    for word, other in (("difference", z.conj()), ("sum", z)):
+    for kind, other in (("difference", z.conj()), ("sum", z)):
         # Rounding of the products hides spreads below 1e-10: those pairs are looked at again without it.
         near = np.argwhere(np.triu(abs((z * share[:, None]).T @ other), 1) > 1.0 - 1e-9)
         for i, j in varying[near]:
-            joint = x[:, i] - x[:, j] if word == "difference" else x[:, i] + x[:, j]
-            if circular_spread(joint[:, None], weights)[0] < _CONSTANT:
-                alike.append((int(i), int(j), word))
+            joint = x[:, i] - x[:, j] if kind == "difference" else x[:, i] + x[:, j]
+            if circular_variance(joint[:, None], weights)[0] < variance:
+                alike.append(DependentPair(int(i), int(j), kind))
     return alike
 
 
-def description(x: FloatArray, weights: FloatArray) -> str:
-    """What is degenerate, in words that follow "because"; empty where nothing is."""
-    constant = constant_columns(x, weights)
+def describe_degeneracy(sample: WeightedRows) -> str:
+    """Which columns no density can describe, in a clause that follows "because"; empty where there are none."""
+    constant = constant_columns(*sample)
     if constant:
-        names = ", ".join(map(str, constant[:_MOST])) + (", ..." if len(constant) > _MOST else "")
+        names = ", ".join(map(str, constant[:5])) + (", ..." if len(constant) > 5 else "")
         return (
             f"columns {names} of data hold one angle each"
             if len(constant) > 1
             else f"column {names} of data holds one angle only"
         )
-    pairs = dependent_pairs(x, weights)
+    pairs = dependent_pairs(*sample)
     if pairs:
-        i, j, word = pairs[0]
+        i, j, kind = pairs[0]
         more = f" (and {len(pairs) - 1} more such pairs)" if len(pairs) > 1 else ""
-        return f"the {word} of columns {i} and {j} of data is constant{more}"
+        return f"the {kind} of columns {i} and {j} of data is constant{more}"
     return ""
 
 
-def narrowness(sample: Rows, whose: int) -> str:
-    """Why one angle of data that are not degenerate may have no finite distribution, in words that follow "because"."""
-    spread = circular_spread(sample.x[:, whose : whose + 1], sample.weights)[0]
+def describe_narrowness(sample: WeightedRows, whose: int) -> str:
+    """Why one angle of sound data may have no finite concentration given the others, in a clause after "because"."""
+    spread = circular_variance(sample.x[:, whose : whose + 1], sample.weights)[0]
     if sample.n_rows <= 4 * sample.dimension:
         return f"there are too few rows, {sample.n_rows:,} of {sample.dimension:,} angles"
-    if spread < _NARROW:
+    if spread < 1e-3:  # a standard deviation of 0.045 radians
         return (
             f"it lies within {np.sqrt(2.0 * spread):.1g} radians of its mean, where harmonics and couplings look alike"
         )
     return "the other angles all but determine it"
 
 
-def several_rows(sample: Rows, method: str) -> Rows:
-    """The rows, unless there is but one."""
+def refuse_single_row(sample: WeightedRows, method: str) -> None:
+    """Raise ValueError where there is but one row."""
     if sample.n_rows < 2:
         raise ValueError(
             f"{method} needs rows that differ from each other, got a single row (rows of weight 0 do not count): its "
             "distribution would be a point; give more rows"
         )
-    return sample

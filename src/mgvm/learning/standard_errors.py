@@ -15,19 +15,16 @@ from scipy.linalg import cho_factor, cho_solve
 
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.learning.rows import Rows
+from mgvm.learning.rows import WeightedRows
 from mgvm.learning.submodel import Submodel
-from mgvm.natural.parameters import Natural, natural_first, pack, unpack
-
-MOST = 4000  # parameters: their covariance is a matrix of 128 MB, and its inverse takes seconds
-_ROWS = 4096  # at a time
+from mgvm.natural.parameters import Natural, natural_first, statistics
 
 # Of angle d for some rows: (s, V) with s (n, 2T) the derivative of the objective in η_d as real pairs and V (n, 2T, 2T)
 # minus the second one.
-Local = Callable[[int, ComplexArray, ComplexArray], tuple[FloatArray, FloatArray]]
+LocalScore = Callable[[int, ComplexArray, ComplexArray], tuple[FloatArray, FloatArray]]
 
 
-def pseudo_likelihood_errors(sample: Rows, model: Submodel, dist: Natural) -> FloatArray:
+def pseudo_likelihood_errors(sample: WeightedRows, model: Submodel, dist: Natural) -> FloatArray:
     """Standard errors of the maximum pseudo-likelihood estimate, in the order of the natural vector."""
 
     def local(d: int, eta: ComplexArray, z: ComplexArray) -> tuple[FloatArray, FloatArray]:
@@ -39,8 +36,8 @@ def pseudo_likelihood_errors(sample: Rows, model: Submodel, dist: Natural) -> Fl
     return _sandwich(sample, model, dist, local, None)
 
 
-def score_matching_errors(sample: Rows, model: Submodel, dist: Natural) -> FloatArray:
-    """Standard errors of the unpenalised score matching estimate, in the order of the natural vector."""
+def score_matching_errors(sample: WeightedRows, model: Submodel, dist: Natural) -> FloatArray:
+    """Standard errors of the score matching estimate without penalty, in the order of the natural vector."""
 
     def local(d: int, eta: ComplexArray, z: ComplexArray) -> tuple[FloatArray, FloatArray]:
         # g_d = ∂_d log p = -Σ_t t Im(conj(η_t) z^t) = Σ_t (Re η_t, Im η_t)·f_t with f_t = t (-sin tφ, cos tφ).
@@ -56,38 +53,24 @@ def score_matching_errors(sample: Rows, model: Submodel, dist: Natural) -> Float
     return _sandwich(sample, model, dist, local, laplacian)
 
 
-def check_count(model: Submodel) -> None:
-    """Refuse more parameters than a covariance matrix can hold."""
-    if model.n_parameters > MOST:
+def _check_count(model: Submodel, most: int = 4000) -> None:
+    """Refuse more parameters than a covariance matrix can hold: at 4,000 it has 128 MB, its inverse takes seconds."""
+    if model.n_parameters > most:
         raise ValueError(
             f"standard errors need the covariance of all parameters, and {model.n_parameters:,} are more than the "
-            f"{MOST:,} that fit; restrict the submodel, or test edges one by one (mgvm.learning._edge_tests)"
+            f"{most:,} that fit; restrict the submodel, or test edges one by one (mgvm.learning.edge_tests)"
         )
 
 
-def free_basis(model: Submodel) -> FloatArray:
-    """An orthonormal basis (p, free) of the submodel in the space of the natural vector."""
-    size, order = model.dimension, model.order
-    full = 2 * size * order + 2 * size * (size - 1)
-    if model.directions is None:
-        ones, mask = np.full(size, 1 + 1j), np.where(model.differences, 1 + 1j, 0)
-        upper = np.triu(mask) + np.triu(mask).conj().T
-        free = pack(Natural(ones, np.full((order - 1, size), 1 + 1j), upper, np.where(model.sums, 1 + 1j, 0)))
-        return np.eye(full)[:, free != 0]
-    projector = np.stack([pack(model.project(unpack(unit, size, order))) for unit in np.eye(full)])
-    values, axes = np.linalg.eigh(0.5 * (projector + projector.T))
-    return axes[:, values > 0.5]
-
-
 def _sandwich(
-    sample: Rows,
+    sample: WeightedRows,
     model: Submodel,
     dist: Natural,
-    local: Local,
+    local: LocalScore,
     extra: Callable[[FloatArray], FloatArray] | None,
 ) -> FloatArray:
-    check_count(model)
-    basis = free_basis(model)
+    _check_count(model)
+    basis = model.basis()
     size, order = model.dimension, model.order
     full = basis.shape[0]
     bend, meat = np.zeros((full, full)), np.zeros((full, full))
@@ -121,8 +104,8 @@ def _spread(basis: FloatArray, covariance: FloatArray) -> FloatArray:
     return np.sqrt(np.maximum(((basis @ covariance) * basis).sum(axis=1), 0.0))
 
 
-def _chunks(sample: Rows) -> Iterator[tuple[FloatArray, FloatArray]]:
-    step = max(1, _ROWS * 8 // sample.dimension)
+def _chunks(sample: WeightedRows) -> Iterator[tuple[FloatArray, FloatArray]]:
+    step = max(1, 32_768 // sample.dimension)  # angles at a time, whose designs take some 100 MB
     for k in range(0, sample.n_rows, step):
         yield sample.x[k : k + step], sample.weights[k : k + step] / sample.n_rows
 
@@ -149,27 +132,39 @@ def _design(d: int, z: ComplexArray, order: int) -> tuple[np.ndarray, FloatArray
     return places, design
 
 
+def half_covariance(moments: ComplexArray, t: int, s: int) -> tuple[ComplexArray, ComplexArray]:
+    """A and B with d E[z^t] = A dη_s + B conj(dη_s): ½(m_{t-s} - m_t conj(m_s)) and ½(m_{t+s} - m_t m_s), t <= s."""
+    first, second = moments[..., t - 1], moments[..., s - 1]
+    gap = moments[..., s - t - 1].conj() if s > t else 1.0
+    return 0.5 * (gap - first * second.conj()), 0.5 * (moments[..., t + s - 1] - first * second)
+
+
+def real_blocks(spread: ComplexArray) -> FloatArray:
+    """The map dη ↦ d E[(z, ..., z^T)] of every angle or row from its halves (T, T, 2, D): symmetric, of (Re, Im) pairs,
+    shape (D, 2T, 2T).
+    """
+    keep, turn = np.moveaxis(spread, 3, 0)[:, :, :, 0], np.moveaxis(spread, 3, 0)[:, :, :, 1]
+    size, order = keep.shape[:2]
+    out = np.empty((size, order, 2, order, 2))
+    out[:, :, 0, :, 0] = keep.real + turn.real
+    out[:, :, 0, :, 1] = turn.imag - keep.imag
+    out[:, :, 1, :, 0] = turn.imag + keep.imag
+    out[:, :, 1, :, 1] = keep.real - turn.real
+    return out.reshape(size, 2 * order, 2 * order)
+
+
 def _covariances(moments: ComplexArray, order: int) -> FloatArray:
     """Covariances (n, 2T, 2T) of (cos φ, sin φ, cos 2φ, ...) from moments 1..2T."""
-    n = len(moments)
-    full = np.concatenate([np.ones((n, 1)), moments], axis=1)
-    out = np.empty((n, order, 2, order, 2))
+    parts = np.empty((order, order, 2, len(moments)), dtype=complex)
     for t in range(1, order + 1):
-        for s in range(1, order + 1):
-            gap = full[:, t - s] if t >= s else full[:, s - t].conj()
-            keep = 0.5 * (gap - full[:, t] * full[:, s].conj())
-            turn = 0.5 * (full[:, t + s] - full[:, t] * full[:, s])
-            out[:, t - 1, 0, s - 1, 0] = keep.real + turn.real
-            out[:, t - 1, 0, s - 1, 1] = turn.imag - keep.imag
-            out[:, t - 1, 1, s - 1, 0] = turn.imag + keep.imag
-            out[:, t - 1, 1, s - 1, 1] = keep.real - turn.real
-    return out.reshape(n, 2 * order, 2 * order)
+        for s in range(t, order + 1):
+            keep, turn = half_covariance(moments, t, s)
+            parts[t - 1, s - 1], parts[s - 1, t - 1] = (keep, turn), (keep.conj(), turn)
+    return real_blocks(parts)
 
 
 def _laplacians(x: FloatArray, order: int) -> FloatArray:
     """Σ_d ∂²T/∂φ_d² of the sufficient statistics: harmonics times -t², pairs times -2."""
-    from mgvm.natural.parameters import statistics
-
     size = x.shape[1]
     factor = np.full(2 * size * order + 2 * size * (size - 1), -2.0)
     factor[: 2 * size * order] = -np.repeat(np.arange(1, order + 1) ** 2, 2 * size)

@@ -10,7 +10,8 @@ from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.natural.parameters import Natural
+from mgvm.learning.rows import WeightedRows
+from mgvm.natural.parameters import Natural, natural, pack, unpack
 
 BoolArray = NDArray[np.bool_]
 
@@ -99,10 +100,40 @@ class Submodel:
         strength = 0.5 * ((P * apart.conj()).real - (Q * together.conj()).real)
         return Natural(a, dist.b, strength * apart, -strength * together)
 
+    def embed(self, dist: Any) -> Natural:
+        """The parameters inside that are nearest to any distribution's, dense, with as many harmonics as here."""
+        found = natural(dist)
+        if found.dimension != self.dimension:
+            raise ValueError(f"start is a distribution of {found.dimension} angles, the data have {self.dimension}")
+        b = np.zeros((self.order - 1, self.dimension), dtype=complex)
+        shared = min(len(b), len(found.b))
+        b[:shared] = found.b[:shared]
+        P, Q = (matrix.toarray() if found.is_sparse else np.array(matrix) for matrix in (found.P, found.Q))
+        return self.project(Natural(np.array(found.a, dtype=complex), b, P, Q))
+
+    def basis(self) -> FloatArray:
+        """An orthonormal basis (p, n_parameters) of the submodel in the space of the natural vector."""
+        size, order = self.dimension, self.order
+        full = 2 * size * order + 2 * size * (size - 1)
+        if self.directions is None:
+            ones, mask = np.full(size, 1 + 1j), np.where(self.differences, 1 + 1j, 0)
+            upper = np.triu(mask) + np.triu(mask).conj().T
+            free = pack(Natural(ones, np.full((order - 1, size), 1 + 1j), upper, np.where(self.sums, 1 + 1j, 0)))
+            return np.eye(full)[:, free != 0]
+        projector = np.stack([pack(self.project(unpack(unit, size, order))) for unit in np.eye(full)])
+        values, axes = np.linalg.eigh(0.5 * (projector + projector.T))
+        return axes[:, values > 0.5]
+
     def __repr__(self) -> str:
         kind = "sine model, " if self.directions is not None else ""
         edges = int(np.count_nonzero(self.edges)) // 2
         return f"Submodel({kind}{self.dimension} angles, order {self.order}, {edges} edges)"
+
+
+def submodel_for(choice: Any, sample: WeightedRows, order: int) -> Submodel:
+    """The submodel that was asked for; the sine model is that about the mean directions of the data."""
+    directions = sample.mean_directions if isinstance(choice, str) and choice == "sine" else None
+    return Submodel.of(choice, sample.dimension, order, directions)
 
 
 def edge_mask(edges: ArrayLike, dimension: int) -> BoolArray:

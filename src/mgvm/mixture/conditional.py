@@ -9,6 +9,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._grids import log_sum_exp
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.mixture import em, missing
@@ -34,7 +35,7 @@ class ConditionalMixture:
         self.batch_shape = batch_shape
         self.angles = tuple(int(i) for i in np.flatnonzero(np.isnan(given[0])))
         joint = missing.log_joint(family, mixture, given)
-        self._log_given = em.log_sum(joint)
+        self._log_given = log_sum_exp(joint, axis=1)
         self.weights = em.responsibilities(joint, self._log_given).reshape(*batch_shape, -1)
 
     def logpdf(self, x: ArrayLike) -> FloatArray:
@@ -48,13 +49,13 @@ class ConditionalMixture:
         rows[..., list(self.angles)] = values
         joint = em.log_joint(self._family, self._mixture, np.ascontiguousarray(rows.reshape(-1, rows.shape[-1])))
         log_given = np.broadcast_to(self._log_given.reshape(self.batch_shape), shape)
-        return np.asarray(em.log_sum(joint).reshape(shape) - log_given)
+        return np.asarray(log_sum_exp(joint, axis=1).reshape(shape) - log_given)
 
     def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
         """Draws of shape ``shape + batch_shape + (angles left,)``, radians in [-π, π)."""
         size = check.shape(shape)
         rows = np.broadcast_to(self._given, (*size, *self._given.shape)).reshape(-1, self._given.shape[1])
-        out = missing.drawn(self._family, self._mixture, np.ascontiguousarray(rows), check.generator(rng))
+        out = missing.impute_draws(self._family, self._mixture, np.ascontiguousarray(rows), check.generator(rng))
         return out[:, list(self.angles)].reshape(*size, *self.batch_shape, -1)
 
     def __repr__(self) -> str:
@@ -63,10 +64,10 @@ class ConditionalMixture:
         )
 
 
-def conditional_distribution(
+def condition_mixture(
     family: Family, mixture: Mixture, given: Mapping[Any, ArrayLike], dimension: int, names: list[str]
 ) -> GridDensity | ConditionalMixture:
-    """A grid density if one angle is left, else a `ConditionalMixture`."""
+    """Return p(other angles | given): a grid density if one angle is left, else a `ConditionalMixture`."""
     if not isinstance(given, Mapping):
         raise TypeError(f"given must be a dictionary {{column: angle or angles}}, got {type(given).__name__}")
     columns = [_column(key, dimension, names) for key in given]
@@ -84,11 +85,11 @@ def conditional_distribution(
     if len(columns) < dimension - 1 or dimension == 1:
         return ConditionalMixture(family, mixture, flat, batch)
     (left,) = set(range(dimension)) - set(columns)
-    log_values = missing.grid_values(lambda part: em.log_sum(em.log_joint(family, mixture, part)), flat, left)
-    return GridDensity(log_values.reshape(*batch, -1))
+    return GridDensity(missing.evaluate_mixture_on_grid(family, mixture, flat, left).reshape(*batch, -1))
 
 
 def _column(key: Any, dimension: int, names: list[str]) -> int:
+    """The number of a column from its number, negative ones from the end, or its name."""
     if isinstance(key, str):
         if key not in names:
             known = f"; known are {names}" if names else ": the mixture was fitted to an array without column names"

@@ -1,14 +1,13 @@
-"""Mixtures of distributions on the torus, in scikit-learn's manner.
+"""Mixtures of distributions on the torus, in scikit-learn's manner: `TorusMixture`.
 
-Which family a mixture is made of.
-
-What a TorusMixture is asked for, checked.
+The class stores, checks and answers; EM and growth are in `em`, missing angles in `missing`, components in `families`.
 """
 
 from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -18,101 +17,19 @@ from sklearn.base import BaseEstimator, DensityMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mgvm import _validation as check
+from mgvm._grids import log_sum_exp
 from mgvm._validation import FloatArray
+from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning.rows import Rows, as_rows, circular_spread
+from mgvm.learning.rows import WeightedRows, as_rows, circular_variance
 from mgvm.mixture import em, missing
-from mgvm.mixture.conditional import conditional_distribution
-from mgvm.mixture.em import Fit, Mixture
+from mgvm.mixture.conditional import ConditionalMixture, condition_mixture
+from mgvm.mixture.em import Mixture, MixtureFit
 from mgvm.mixture.families.base import Family, join
 from mgvm.mixture.families.directed import DirectedFamily
+from mgvm.mixture.missing import Size
 
 FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal")
-_MGVM_UP_TO = 2  # of three angles too, but directed components score better there and are many times faster
-_EVEN_ROWS = 0.01  # rows spread evenly over the torus that tell an mGvM component as much as one pseudo-row
-
-_WRAPPED_ROWS = 1.0 / 3.0  # rows that tell a wrapped normal component as much: it has fewer numbers to hold
-
-
-def family_of(settings: Any, dimension: int) -> Family:
-    """The family that `settings` (a TorusMixture) asks for."""
-    word = settings.component
-    if word == "auto":
-        word = "mgvm" if dimension <= _MGVM_UP_TO else "directed"
-    if word == "mgvm":
-        from mgvm.mixture.families.mgvm import MGvMFamily
-
-        return MGvMFamily(shrinkage=max(float(settings.ridge), _EVEN_ROWS * float(settings.pseudo_count)))
-    if word == "wrapped_normal":
-        from mgvm.mixture.families.wrapped_normal import WrappedFamily
-
-        return WrappedFamily(pseudo_count=_WRAPPED_ROWS * float(settings.pseudo_count))
-    return DirectedFamily(
-        order=_angle_order(settings.angle_order, dimension),
-        coupled=word != "von_mises",
-        second=word == "directed",
-        ridge=float(settings.ridge),
-        stiffness=10.0 if settings.pseudo_count else 0.0,
-        pseudo_count=float(settings.pseudo_count),
-    )
-
-
-def seed_of(family: Family) -> Family:
-    """The family that a mixture grows in: directed GvM components without second harmonics, several times faster."""
-    return replace(family, second=False) if isinstance(family, DirectedFamily) and family.coupled else family
-
-
-def _angle_order(value: Any, dimension: int) -> tuple[int, ...]:
-    if value is None:
-        return tuple(range(dimension))
-    order = tuple(check.integer(item, "angle_order") for item in value)
-    if sorted(order) != list(range(dimension)):
-        raise ValueError(
-            f"angle_order must name each of the columns 0 to {dimension - 1} once, got {order}; leave it out for the "
-            "order of the columns"
-        )
-    return order
-
-
-_CONSTANT = 1e-8  # circular spread of a column below which it is taken for constant
-
-
-def sizes(settings: Any) -> tuple[int, float]:
-    """(K, 0), or (largest K, fraction held out) for "auto"."""
-    if isinstance(settings.n_components, str):
-        check.choice(settings.n_components, "n_components", ["auto"])
-        largest = check.integer(settings.max_components, "max_components", minimum=1)
-        return largest, check.single_fraction(settings.validation_fraction, "validation_fraction")
-    return check.integer(settings.n_components, "n_components", minimum=1), 0.0
-
-
-def check_settings(settings: Any, data: Rows) -> None:
-    """Refuse what cannot be fitted; warn of a constant column."""
-    check.integer(settings.n_init, "n_init", minimum=1)
-    check.integer(settings.n_average, "n_average", minimum=1)
-    check.integer(settings.max_iter, "max_iter", minimum=1)
-    check.single_positive(settings.tol, "tol")
-    check.non_negative(settings.ridge, "ridge")
-    check.non_negative(settings.pseudo_count, "pseudo_count")
-    check.choice(settings.component, "component", FAMILIES)
-    size, fraction = sizes(settings)
-    if not fraction and size > data.n_rows:
-        raise ValueError(
-            f"n_components = {size} needs as many rows, got n_samples = {data.n_rows}; give more rows or ask for "
-            "fewer components"
-        )
-    if fraction and data.n_rows < 2:
-        raise ValueError(
-            f'n_components="auto" holds rows out and needs 2 at least, got n_samples = {data.n_rows}; give '
-            "n_components as a number"
-        )
-    spread = circular_spread(data.x, data.weights)
-    if data.n_rows > 1 and (spread < _CONSTANT).any():
-        warnings.warn(
-            f"column {int(np.argmin(spread))} of X is constant: its density has no finite maximum, so that "
-            "shrinkage alone bounds its concentration; leave the column out",
-            stacklevel=3,
-        )
 
 
 class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
@@ -128,7 +45,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         times faster; "von_mises" products of von Mises distributions; "wrapped_normal" normal distributions wound round
         the torus. "auto" is "mgvm" for D <= 2 and "directed" beyond.
     n_init : int, default 1
-        Starts; each runs a short road, the best is continued.
+        Starts; each is brought to its size by short EM runs, the best is continued.
     max_iter : int, default 200
         EM iterations of the last run.
     tol : float, default 1e-5
@@ -172,7 +89,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     n_iter_ : int
         Its iterations.
     lower_bound_ : float
-        Its bound: mean log density of the training rows plus log prior, a row (of the last of several fits).
+        Its bound: log-likelihood of the training rows plus log prior, a row (of the last of several fits).
     lower_bounds_ : ndarray
         The bound after every iteration; it never falls.
     validation_scores_ : dict
@@ -207,7 +124,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         ridge: float = 1e-3,
         pseudo_count: float = 30.0,
         n_average: int = 1,
-        angle_order: Any = None,
+        angle_order: Sequence[int] | None = None,
         max_components: int = 300,
         validation_fraction: float = 0.15,
         warm_start: bool = False,
@@ -235,28 +152,28 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Fit to rows of angles (N, D) in radians, NaN where one is missing."""
         x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
         data = as_rows(x, sample_weight, missing=True)
-        check_settings(self, data)
+        _check_settings(self, data)
         rng = check.generator(self.random_state, "random_state")
         warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
-        family = self.family_ if warm else family_of(self, data.dimension)
-        wanted = sizes(self)
-        fits: list[Fit] = []
+        family = self.family_ if warm else _make_family(self, data.dimension)
+        size = _read_size(self)
+        fits: list[MixtureFit] = []
         for number in range(1 if warm else self.n_average):
-            fit = Fit(family, seed_of(family), rng, self.n_init, self.max_iter, self.tol, self._tell)
+            fit = MixtureFit(family, _growth_family(family), rng, self.n_init, self.max_iter, self.tol, self._report)
             try:
-                missing.fit(fit, data, wanted, warm)
+                missing.fit_rows(fit, data, size, warm)
             except KeyboardInterrupt:
-                if not self._interrupted(fit, fits):
+                if not self._keep_interrupted(fit, fits):
                     raise
                 break
             fits.append(fit)
             assert fit.best is not None
-            wanted = (fit.best.size, 0.0)
-            self._tell(f"fit {number + 1} of {self.n_average} done: {fit.trace[-1]:.5f} a row")
+            size = Size(fit.best.size)
+            self._report(f"fit {number + 1} of {self.n_average} done: {fit.trace[-1]:.5f} a row")
         self._keep(fits)
         return self
 
-    def _interrupted(self, fit: Fit, fits: list[Fit]) -> bool:
+    def _keep_interrupted(self, fit: MixtureFit, fits: list[MixtureFit]) -> bool:
         """Whether there is something to keep of an interrupted fit, which is then among the fits."""
         if fit.best is None and not fits:
             return False
@@ -272,11 +189,13 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
             each.converged = True  # the user knows
         return True
 
-    def _tell(self, text: str) -> None:
+    def _report(self, text: str) -> None:
+        """Print progress where it was asked for."""
         if self.verbose:
             print(f"TorusMixture: {text}", file=sys.stderr, flush=True)
 
-    def _keep(self, fits: list[Fit]) -> None:
+    def _keep(self, fits: list[MixtureFit]) -> None:
+        """Set what was learnt, the average of all fits; warn where the last one did not converge."""
         fit, mixtures = fits[-1], [each.best for each in fits if each.best is not None]
         self.family_ = fit.family
         self.components_ = join(*(mixture.parameters for mixture in mixtures))
@@ -299,21 +218,24 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     # ---- densities ------------------------------------------------------------------------------------------------
 
     def _mixture(self) -> Mixture:
+        """What was fitted, as EM has it."""
         with np.errstate(divide="ignore"):
             return Mixture(np.log(self.weights_), self.components_)
 
     def _rows(self, X: ArrayLike) -> FloatArray:
+        """Checked rows (N, D) of angles, NaN where missing."""
         check_is_fitted(self)
         x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return np.ascontiguousarray(check.angle_data_or_nan(x, "X"))
 
     def _log_joint(self, X: ArrayLike) -> FloatArray:
-        x = self._rows(X)
+        """log π_k p_k of the observed angles of every row, (N, K)."""
+        x = self._rows(X)  # first, for it checks that there is a fit
         return missing.log_joint(self.family_, self._mixture(), x)
 
     def score_samples(self, X: ArrayLike) -> FloatArray:
         """Log density of every row, of its observed angles where some are missing."""
-        return em.log_sum(self._log_joint(X))
+        return log_sum_exp(self._log_joint(X), axis=1)
 
     def score(self, X: ArrayLike, y: Any = None) -> float:
         """Mean log density of the rows."""
@@ -322,7 +244,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def predict_proba(self, X: ArrayLike) -> FloatArray:
         """Responsibilities (N, K): the probability that a row came from each component."""
         joint = self._log_joint(X)
-        return em.responsibilities(joint, em.log_sum(joint))
+        return em.responsibilities(joint, log_sum_exp(joint, axis=1))
 
     def predict(self, X: ArrayLike) -> NDArray[np.int64]:
         """The most probable component of every row."""
@@ -348,33 +270,126 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- draws, missing angles ------------------------------------------------------------------------------------
 
-    def sample(self, n_samples: int = 1, rng: Any = None) -> tuple[FloatArray, NDArray[np.int64]]:
-        """Draws (n_samples, D) in [-π, π) and the components they came from; `random_state` rules where rng is None."""
+    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[FloatArray, NDArray[np.int64]]:
+        """Draws (n_samples, D) in [-π, π) and the components they came from.
+
+        The estimator's own `random_state` rules where none is given.
+        """
         check_is_fitted(self)
         size = check.integer(n_samples, "n_samples", minimum=1)
-        random = check.generator(self.random_state, "random_state") if rng is None else check.generator(rng)
-        labels = np.sort(random.choice(self.n_components_, size=size, p=self.weights_ / self.weights_.sum()))
-        return self.family_.sample(self.components_, labels, random), labels
+        rng = check.generator(self.random_state if random_state is None else random_state, "random_state")
+        labels = np.sort(rng.choice(self.n_components_, size=size, p=self.weights_ / self.weights_.sum()))
+        return self.family_.sample(self.components_, labels, rng), labels
 
-    def impute(self, X: ArrayLike, *, method: Literal["mean", "sample"] = "mean", rng: Any = None) -> FloatArray:
-        """X with its missing angles filled in, by conditional mean directions or by one joint draw for every row."""
+    def impute(
+        self, X: ArrayLike, *, method: Literal["mean", "sample"] = "mean", random_state: Any = None
+    ) -> FloatArray:
+        """X with its missing angles filled in, by conditional mean directions or by one joint draw for every row.
+
+        The estimator's own `random_state` rules where none is given; means are the same in every call.
+        """
         x = self._rows(X)
-        check.choice(method, "method", ["mean", "sample"])
-        random = check.generator(self.random_state, "random_state") if rng is None else check.generator(rng)
-        if method == "sample":
-            return missing.drawn(self.family_, self._mixture(), x, random)
-        return missing.mean_directions(self.family_, self._mixture(), x)
+        if check.choice(method, "method", ["mean", "sample"]) == "mean":
+            return missing.impute_mean_directions(self.family_, self._mixture(), x)
+        rng = check.generator(self.random_state if random_state is None else random_state, "random_state")
+        return missing.impute_draws(self.family_, self._mixture(), x, rng)
 
-    def conditional(self, given: dict[Any, ArrayLike]) -> Any:
+    def conditional(self, given: Mapping[Any, ArrayLike]) -> GridDensity | ConditionalMixture:
         """The distribution of the other angles given some: ``{column: angle or angles}``, columns by number or name.
 
         Returns a batched `GridDensity` when one angle is left, else a `ConditionalMixture` with `logpdf` and `sample`.
         """
         check_is_fitted(self)
         names = list(getattr(self, "feature_names_in_", []))
-        return conditional_distribution(self.family_, self._mixture(), given, self.n_features_in_, names)
+        return condition_mixture(self.family_, self._mixture(), given, self.n_features_in_, names)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()
         tags.input_tags.allow_nan = True
         return tags
+
+
+# ---- what the options stand for -------------------------------------------------------------------------------------
+
+
+def _read_size(model: TorusMixture) -> Size:
+    """K, or the largest K and the fraction of rows held out for "auto"."""
+    if isinstance(model.n_components, str):
+        check.choice(model.n_components, "n_components", ["auto"])
+        largest = check.integer(model.max_components, "max_components", minimum=1)
+        return Size(largest, check.single_fraction(model.validation_fraction, "validation_fraction"))
+    return Size(check.integer(model.n_components, "n_components", minimum=1))
+
+
+def _check_settings(model: TorusMixture, data: WeightedRows) -> None:
+    """Refuse what cannot be fitted; warn of a constant column."""
+    check.integer(model.n_init, "n_init", minimum=1)
+    check.integer(model.n_average, "n_average", minimum=1)
+    check.integer(model.max_iter, "max_iter", minimum=1)
+    check.single_positive(model.tol, "tol")
+    check.non_negative(model.ridge, "ridge")
+    check.non_negative(model.pseudo_count, "pseudo_count")
+    check.choice(model.component, "component", FAMILIES)
+    size = _read_size(model)
+    if not size.validation_fraction and size.components > data.n_rows:
+        raise ValueError(
+            f"n_components = {size.components} needs as many rows, got n_samples = {data.n_rows}; give more rows or "
+            "ask for fewer components"
+        )
+    if size.validation_fraction and data.n_rows < 2:
+        raise ValueError(
+            f'n_components="auto" holds rows out and needs 2 at least, got n_samples = {data.n_rows}; give '
+            "n_components as a number"
+        )
+    spread = circular_variance(data.x, data.weights)
+    if data.n_rows > 1 and (spread < 1e-8).any():  # radians: constant but for rounding
+        warnings.warn(
+            f"column {int(np.argmin(spread))} of X is constant: its density has no finite maximum, so that "
+            "shrinkage alone bounds its concentration; leave the column out",
+            stacklevel=3,
+        )
+
+
+def _make_family(model: TorusMixture, dimension: int) -> Family:
+    """The family of components that the options ask for."""
+    name = model.component
+    if name == "auto":
+        # mGvM components exist for three angles too, but directed ones score better there and are many times faster.
+        name = "mgvm" if dimension <= 2 else "directed"
+    count = float(model.pseudo_count)
+    if name == "mgvm":
+        from mgvm.mixture.families.mgvm import MGvMFamily
+
+        # A hundredth of a row spread evenly over the torus tells an mGvM component as much as one pseudo-row.
+        return MGvMFamily(shrinkage=max(float(model.ridge), 0.01 * count))
+    if name == "wrapped_normal":
+        from mgvm.mixture.families.wrapped_normal import WrappedFamily
+
+        # A third of a row tells a wrapped normal component as much: it has fewer numbers to hold.
+        return WrappedFamily(pseudo_count=count * (1.0 / 3.0))
+    return DirectedFamily(
+        order=_read_angle_order(model.angle_order, dimension),
+        coupled=name != "von_mises",
+        second=name == "directed",
+        ridge=float(model.ridge),
+        stiffness=10.0 if count else 0.0,
+        pseudo_count=count,
+    )
+
+
+def _growth_family(family: Family) -> Family:
+    """The family that a mixture grows in: directed GvM components without second harmonics, several times faster."""
+    return replace(family, second=False) if isinstance(family, DirectedFamily) and family.coupled else family
+
+
+def _read_angle_order(value: Sequence[int] | None, dimension: int) -> tuple[int, ...]:
+    """The columns in the order of directed components."""
+    if value is None:
+        return tuple(range(dimension))
+    order = tuple(check.integer(item, "angle_order") for item in value)
+    if sorted(order) != list(range(dimension)):
+        raise ValueError(
+            f"angle_order must name each of the columns 0 to {dimension - 1} once, got {order}; leave it out for the "
+            "order of the columns"
+        )
+    return order

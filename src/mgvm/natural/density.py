@@ -1,4 +1,4 @@
-"""The log density of an mGvM without its normaliser, at many points."""
+"""The log density of an mGvM without its normaliser, at many points, in blocks that bound the memory."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import numpy as np
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.natural.parameters import Natural, dense_coupling
 
-_FEW = 8  # points up to which the real coupling matrix is not worth building
-_BLOCK_BYTES = 64 * 2**20
-
 
 def log_densities(dist: Natural, x: FloatArray) -> FloatArray:
-    """Log density at x (n, D) without the normaliser; of a batch, without the first harmonics, its own part; (n,)."""
+    """Log density at x (n, D) without the normaliser, (n,); of a batch, without the first harmonics, which it does not
+    share.
+    """
     size, dimension = x.shape
     out = np.empty(size)
     coupled = dist.P.nnz + dist.Q.nnz > 0 if dist.is_sparse else bool(dist.P.any() or dist.Q.any())
-    coupling = dense_coupling(dist) if coupled and not dist.is_sparse and size > _FEW else None
-    step = max(1, _BLOCK_BYTES // (64 * dimension))
+    # For a few points the real coupling matrix is not worth building.
+    coupling = dense_coupling(dist) if coupled and not dist.is_sparse and size > 8 else None
+    step = max(1, 2**20 // dimension)  # rows whose points and products, 64 bytes an angle, take 64 MB
     for begin in range(0, size, step):
         rows = slice(begin, begin + step)
         z = unit_points(x[rows])

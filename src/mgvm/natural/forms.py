@@ -1,6 +1,6 @@
-"""The forms in which an mGvM of order 2 is written, each to and from natural parameters (a, b, P, Q).
+"""What a user may hand in as an mGvM, checked and turned into natural parameters (a, b, P, Q).
 
-Over-parametrised form: log p = κ·cos(φ - ν) - ½ xᵀWx + const with x = [cos φ; sin φ]. Then a = κ e^{iν} and
+Over-parametrised form of order 2: log p = κ·cos(φ - ν) - ½ xᵀWx + const with x = [cos φ; sin φ]. Then a = κ e^{iν} and
 
     b = -[¼(diag W^cc - diag W^ss) + ½ i diag W^cs],
     P = -½[(W^cc + W^ss) + i(W^csᵀ - W^cs)],   Q = -½[(W^cc - W^ss) + i(W^csᵀ + W^cs)]   off the diagonal.
@@ -18,13 +18,135 @@ from scipy import sparse
 
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.natural import parameters
-from mgvm.natural.parameters import Matrix, Natural
+from mgvm.circle.exponential_family import LARGEST_CONCENTRATION
+from mgvm.natural.parameters import Matrix, Natural, concentrations
 
-_TWO_PI = 2.0 * np.pi
+# ---- natural parameters as they are given ---------------------------------------------------------------------------
+
+
+def check_linear(a: ArrayLike) -> ComplexArray:
+    """The first harmonics, complex (..., D) with D >= 1."""
+    array = check.finite_complex(a, "a")
+    if array.ndim == 0:
+        raise ValueError("a must have a last axis of angles, shape (..., D), got a single number; write [a] for D = 1")
+    if array.shape[-1] == 0:
+        raise ValueError(f"a must hold at least one angle, got shape {array.shape} (D = 0)")
+    return array
+
+
+def check_harmonics(b: ArrayLike | None, dimension: int) -> ComplexArray:
+    """The harmonics 2..T, complex (T - 1, D); one row may come without its first axis."""
+    if b is None:
+        return np.zeros((0, dimension), dtype=complex)
+    array = check.finite_complex(b, "b")
+    if array.ndim == 1:
+        array = array[None]
+    if array.ndim != 2 or array.shape[1] != dimension:
+        raise ValueError(
+            f"b must have shape ({dimension},) for order 2 or (T - 1, {dimension}) for order T, as a has {dimension} "
+            f"angles, got {np.shape(b)}"
+        )
+    return array
+
+
+def check_couplings(P: Any, Q: Any, dimension: int) -> tuple[Matrix, Matrix]:
+    """Both matrices checked, and in one storage: CSR where either came sparse (or both absent and D large)."""
+    given = [matrix for matrix in (P, Q) if matrix is not None]
+    # Up to 1,000 angles absent couplings are stored as a dense matrix of zeros, 16 MB.
+    as_sparse = any(sparse.issparse(matrix) for matrix in given) or (not given and dimension > 1000)
+    return (
+        _check_coupling(P, "P", dimension, as_sparse, hermitian=True),
+        _check_coupling(Q, "Q", dimension, as_sparse, hermitian=False),
+    )
+
+
+def _check_coupling(value: Any, name: str, dimension: int, as_sparse: bool, *, hermitian: bool) -> Matrix:
+    """One coupling matrix with a zero diagonal, zeros where none is given."""
+    if value is None:
+        shape = (dimension, dimension)
+        return sparse.csr_array(shape, dtype=complex) if as_sparse else np.zeros(shape, dtype=complex)
+    matrix = _check_square(value, name, dimension, complex)
+    check.at_most(abs(matrix).max(), LARGEST_CONCENTRATION, f"the largest coupling in {name}")
+    symmetrized = _symmetrize(matrix, name, hermitian=hermitian)
+    diagonal = matrix.diagonal()
+    if diagonal.any():
+        place = int(np.argmax(diagonal != 0))
+        cure = "it is a constant on the torus" if hermitian else "half of it belongs into b (order 2)"
+        raise ValueError(
+            f"{name} must have a zero diagonal, got {diagonal[place]:.6g} at index {place}: {cure}; set it to zero"
+        )
+    if not as_sparse:
+        return symmetrized
+    out = sparse.csr_array(symmetrized)
+    out.eliminate_zeros()
+    out.sort_indices()
+    return out
+
+
+def shape_of(value: Any, name: str) -> tuple[int, ...]:
+    """The shape of a matrix, dense or sparse; lists whose rows differ in length are refused."""
+    if sparse.issparse(value):
+        return tuple(value.shape)
+    try:
+        return tuple(np.shape(value))
+    except ValueError:
+        raise ValueError(f"{name} must be a matrix, but its rows differ in length") from None
+
+
+def check_size(numbers: int, name: str) -> None:
+    """Refuse to make an array of more than 8 GB, a billion numbers."""
+    if numbers > 1e9:
+        raise MemoryError(
+            f"{name} would fill {8 * numbers / 1e9:,.0f} GB; use a, b, P and Q, which may be sparse, or fewer points"
+        )
+
+
+def _check_square(value: Any, name: str, dimension: int, dtype: type) -> Any:
+    """A finite square matrix of the given size, dense or sparse as it came."""
+    if sparse.issparse(value):
+        if dtype is float and value.dtype.kind == "c":
+            raise TypeError(f"{name} must be real numbers, got a sparse matrix of complex ones; take its real part")
+        matrix = sparse.csr_array(value, dtype=dtype)
+        numbers: Any = matrix.data
+    else:
+        matrix = numbers = (check.finite_complex if dtype is complex else check.finite)(value, name)
+    if matrix.shape != (dimension, dimension):
+        raise ValueError(f"{name} must have shape ({dimension}, {dimension}), got {matrix.shape}")
+    if not np.isfinite(numbers).all():
+        raise ValueError(f"{name} must be finite, got {numbers[~np.isfinite(numbers)][0]} among its entries")
+    return matrix
+
+
+def check_symmetric(value: Any, name: str, dimension: int) -> Any:
+    """A real symmetric matrix, dense or sparse as it came."""
+    return _symmetrize(_check_square(value, name, dimension, float), name, hermitian=False)
+
+
+def _symmetrize(matrix: Any, name: str, *, hermitian: bool) -> Any:
+    """The mean of a matrix and its (conjugate) transpose, refused where they differ by more than rounding."""
+    transpose = matrix.T.conj() if hermitian else matrix.T
+    largest, off = abs(matrix).max(), abs(matrix - transpose).max()
+    if off > 1e-9 * largest:  # rounding, as of an inverse, is far below
+        kind, which, cure = ("Hermitian", "conjugate ", ".conj().T") if hermitian else ("symmetric", "", ".T")
+        raise ValueError(
+            f"{name} must be {kind}, it differs from its {which}transpose by up to {off:.3g} of {largest:.3g}; "
+            f"symmetrise it as ({name} + {name}{cure}) / 2 if that is what is meant"
+        )
+    return 0.5 * (matrix + transpose)
+
+
+def check_concentration(dist: Natural) -> None:
+    """Refuse distributions too narrow for doubles."""
+    check.at_most(
+        concentrations(dist), LARGEST_CONCENTRATION, "the total concentration |a| + Σ t²|b_t| + Σ_j |P| + |Q|"
+    )
+
+
+# ---- other forms ----------------------------------------------------------------------------------------------------
 
 
 def _without_diagonal(matrix: Any) -> Matrix:
+    """The matrix with zeros on its diagonal, dense or sparse as it came."""
     if sparse.issparse(matrix):
         out = sparse.csr_array(matrix - sparse.diags_array(matrix.diagonal()))
         out.eliminate_zeros()
@@ -67,7 +189,7 @@ def per_angle(value: ArrayLike, name: str, size: int, *, sign: bool = True) -> F
     return np.broadcast_to(array, (size,))
 
 
-def length(*values: ArrayLike) -> int:
+def count_angles(*values: ArrayLike) -> int:
     """The number of angles that vectors speak of: the longest of them."""
     return max((int(np.shape(value)[0]) for value in values if np.ndim(value)), default=1)
 
@@ -81,8 +203,8 @@ def phasors(size: ArrayLike, angle: ArrayLike, names: tuple[str, str], dimension
     lengths, angles = (np.broadcast_to(array, (dimension, dimension)).copy() for array in (lengths, angles))
     np.fill_diagonal(lengths, 0.0)
     matrix = lengths * np.exp(1j * angles)
-    mirror = matrix.T if sign > 0 else matrix.T.conj()
-    if (np.abs(matrix - mirror) > 1e-12 * max(1.0, lengths.max(initial=0.0))).any():
+    transpose = matrix.T if sign > 0 else matrix.T.conj()
+    if (np.abs(matrix - transpose) > 1e-12 * max(1.0, lengths.max(initial=0.0))).any():
         kind = "symmetric" if sign > 0 else "antisymmetric (mod 2π)"
         raise ValueError(f"{names[0]} must be symmetric and {names[1]} {kind}; see the docstring for what they couple")
     return matrix
@@ -90,13 +212,13 @@ def phasors(size: ArrayLike, angle: ArrayLike, names: tuple[str, str], dimension
 
 def sine_rotation(G: Any, size: int) -> tuple[ComplexArray, Matrix, Matrix]:
     """b, P, Q of sin(φ)ᵀ G sin(φ): W^ss = -2G, all else zero."""
-    matrix = parameters.symmetric(G, "G", size)
+    matrix = check_symmetric(G, "G", size)
     b = -0.5 * matrix.diagonal().astype(complex)
     P = _without_diagonal(matrix.astype(complex))
     return b[None], P, -P
 
 
-def rotated(dist: Natural, delta: FloatArray) -> Natural:
+def rotate(dist: Natural, delta: FloatArray) -> Natural:
     """Natural parameters of the distribution of φ + δ."""
     turn = np.exp(1j * delta)
     orders = np.arange(2, dist.order + 1)[:, None]
@@ -106,3 +228,40 @@ def rotated(dist: Natural, delta: FloatArray) -> Natural:
     else:
         P, Q = turn[:, None] * dist.P * turn.conj(), turn[:, None] * dist.Q * turn
     return Natural(dist.a * turn, dist.b * np.exp(1j * orders * delta), P, Q)
+
+
+# ---- points and conditions ------------------------------------------------------------------------------------------
+
+
+def check_points(x: ArrayLike, dimension: int) -> FloatArray:
+    """Angles with the D angles of a point along the last axis."""
+    array = check.angles(x, "x")
+    if array.ndim == 0 or array.shape[-1] != dimension:
+        raise ValueError(
+            f"x must have shape (..., {dimension}), the angles of a point along its last axis, got {array.shape}"
+        )
+    return array
+
+
+def check_given(given: Any, dimension: int) -> tuple[np.ndarray, FloatArray]:
+    """Indices of the given angles and their values (..., len(indices)), broadcast against each other."""
+    try:
+        items = [(check.integer(key, "index"), check.angles(value, f"given[{key}]")) for key, value in given.items()]
+    except AttributeError:
+        raise TypeError(f"given must map indices to angles, such as {{0: 1.5}}, got {type(given).__name__}") from None
+    for key, _ in items:
+        if not -dimension <= key < dimension:
+            raise ValueError(
+                f"given names angle {key}, but the distribution has {dimension} angles, 0 to {dimension - 1}"
+            )
+    indices = np.array([key % dimension for key, _ in items], dtype=np.int64)
+    if len(set(indices.tolist())) < len(items):
+        raise ValueError(
+            f"given names the same angle twice: {[key for key, _ in items]} (negative indices count from the end)"
+        )
+    if len(items) == dimension:
+        raise ValueError(
+            f"given fixes all {dimension} angles, nothing is left; use log_density or logpdf at that point"
+        )
+    values = check.broadcast(**{f"given[{key}]": value for key, value in items}) if items else ()
+    return indices, np.stack(values, axis=-1) if items else np.zeros(0)

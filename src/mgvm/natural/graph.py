@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy import sparse
 from scipy.sparse import csgraph
 
-from mgvm.natural.parameters import Matrix, Natural, natural
+from mgvm.natural.parameters import Matrix, Natural, TorusDistribution, natural
 
 IntArray = NDArray[np.int64]
-
-_ROUNDING = 1e-12  # of the largest coupling
-_CHANGE = 1e-9  # of log Z
 
 
 class Forest(NamedTuple):
@@ -24,7 +21,7 @@ class Forest(NamedTuple):
     parent: IntArray  # (D,) parent of each angle, -1 for a root
 
 
-def forest(dist: Any) -> Forest | None:
+def forest(dist: TorusDistribution) -> Forest | None:
     """The couplings of a distribution as a rooted forest, or None where they have a cycle."""
     parameters = natural(dist, batch=True)
     size = parameters.dimension
@@ -39,22 +36,21 @@ def forest(dist: Any) -> Forest | None:
 
 
 def without_rounding(dist: Natural) -> Natural:
-    """The distribution without couplings so small that all of them together change log Z by less than 1e-9 and are
-    rounding.
+    """The distribution without couplings that are rounding: at most 1e-12 of the largest one.
 
     The inverse of a kernel matrix that should be tridiagonal is so only to rounding. Leaving couplings out changes the
-    log density, and so log Z, by at most the sum of their sizes.
+    log density, and so log Z, by at most the sum of their sizes; where that is 1e-9 or more nothing is left out.
     """
     largest = max(float(abs(dist.P).max()), float(abs(dist.Q).max()))
     kept, dropped = [], 0.0
     for matrix in (dist.P, dist.Q):
         rest = matrix.copy()
         values = rest.data if dist.is_sparse else rest
-        small = abs(values) <= _ROUNDING * largest
+        small = abs(values) <= 1e-12 * largest
         dropped += 0.5 * float(abs(values[small]).sum())
         values[small] = 0.0
         kept.append(rest)
-    return dist._replace(P=kept[0], Q=kept[1]) if dropped < _CHANGE else dist
+    return dist._replace(P=kept[0], Q=kept[1]) if dropped < 1e-9 else dist
 
 
 def edges(dist: Natural) -> tuple[IntArray, IntArray]:
@@ -71,9 +67,9 @@ def cycle_message(dist: Natural) -> str:
     closing = (found.parent[first] != second) & (found.parent[second] != first)
     i, j = int(first[closing][0]), int(second[closing][0])
     return (
-        f"the couplings of the distribution are no forest: {first.size} couplings of {dist.dimension} angles leave {extra} more "
-        f"than a forest has; the one between angles {i} and {j}, for example, closes a cycle. Use exact_grid for "
-        "D <= 3, annealed_log_normalizer for log Z, gibbs for samples and marginals"
+        f"the couplings of the distribution are no forest: {first.size} couplings of {dist.dimension} angles are "
+        f"{extra} more than a forest has; the one between angles {i} and {j}, for example, closes a cycle. Use "
+        "exact_grid for D <= 3, annealed_log_normalizer for log Z, gibbs for samples and marginals"
     )
 
 

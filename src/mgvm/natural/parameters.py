@@ -1,4 +1,4 @@
-"""What the engines need of a distribution on the torus: its natural parameters, as arrays that loops can run over.
+"""The mGvM as an exponential family: its natural parameters, as what engines and learners compute with.
 
     log p(φ) = Re(conj(a)·z) + Re Σ_{t=2..T} conj(b_t)·z^t + ½ Re(z^H P z) + ½ Re(z^T conj(Q) z) - log Z,   z = e^{iφ}.
 
@@ -9,12 +9,9 @@ the field of the others is Σ_j C_dj x_j, where the real 2 x 2 blocks
 
 form a symmetric matrix: the coupling, minus the off-diagonal part of the paper's W.
 
-The mGvM as an exponential family, log p = θ·T(φ) - log Z: θ and T as flat real vectors.
-
-Order: Re and Im of a and z (2D), of b_t and z^t for t = 2..T (2D each), of P_ij and z_i conj(z_j), and of Q_ij and
+As log p = θ·T(φ) - log Z the parameters θ and the statistics T are flat real vectors (`pack`, `statistics`). They hold
+Re and Im of a and z (2D numbers), of b_t and z^t for t = 2..T (2D each), of P_ij and z_i conj(z_j), and of Q_ij and
 z_i z_j, both for i < j in row order (D(D - 1) each).
-
-What a user may hand in as parameters of an mGvM, made clean: shapes, symmetry, zero diagonals, dense or sparse.
 """
 
 from __future__ import annotations
@@ -22,10 +19,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
-from numpy.typing import ArrayLike
 from scipy import sparse
 
-from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 
 Matrix: TypeAlias = Any  # a complex array or a scipy.sparse.csr_array, which ships no types
@@ -35,16 +30,20 @@ class TorusDistribution(Protocol):
     """Anything with the natural parameters of an mGvM; `mgvm.MGvM` is one."""
 
     @property
-    def a(self) -> ComplexArray: ...
+    def a(self) -> ComplexArray:
+        """First harmonics, complex (..., D)."""
 
     @property
-    def b(self) -> ComplexArray: ...
+    def b(self) -> ComplexArray:
+        """Harmonics 2..T, complex (T - 1, D)."""
 
     @property
-    def P(self) -> Matrix: ...
+    def P(self) -> Matrix:
+        """Couplings of differences, Hermitian (D, D)."""
 
     @property
-    def Q(self) -> Matrix: ...
+    def Q(self) -> Matrix:
+        """Couplings of sums, symmetric (D, D)."""
 
 
 class Natural(NamedTuple):
@@ -82,7 +81,10 @@ class SparseCoupling(NamedTuple):
     blocks: FloatArray  # (edges, 4): C_dj row by row
 
 
-def natural(dist: Any, *, batch: bool = False) -> Natural:
+# ---- from a distribution to its parameters ------------------------------------------------------------------------
+
+
+def natural(dist: TorusDistribution, *, batch: bool = False) -> Natural:
     """The natural parameters of a distribution, of a single one unless `batch` allows more."""
     missing = [name for name in ("a", "b", "P", "Q") if not hasattr(dist, name)]
     if missing:
@@ -94,16 +96,23 @@ def natural(dist: Any, *, batch: bool = False) -> Natural:
     parameters = Natural(dist.a, dist.b[: used[-1] + 1 if used.size else 0], dist.P, dist.Q)
     if parameters.a.ndim > 1 and not batch:
         raise ValueError(
-            f"distribution holds a batch of shape {parameters.a.shape[:-1]}, and this engine takes one distribution at a time; "
-            "index the batch, dist[i]"
+            f"distribution holds a batch of shape {parameters.a.shape[:-1]}, and this engine takes one distribution at "
+            "a time; index the batch, dist[i]"
         )
     return parameters
 
 
+# ---- the coupling ---------------------------------------------------------------------------------------------------
+
+
+def dense_matrices(dist: Natural) -> tuple[ComplexArray, ComplexArray]:
+    """P and Q as dense arrays."""
+    return (dist.P.toarray(), dist.Q.toarray()) if dist.is_sparse else (dist.P, dist.Q)
+
+
 def dense_coupling(dist: Natural) -> FloatArray:
     """The coupling C as a (2D, 2D) array, cos and sin of an angle next to each other."""
-    P = dist.P.toarray() if sparse.issparse(dist.P) else dist.P
-    Q = dist.Q.toarray() if sparse.issparse(dist.Q) else dist.Q
+    P, Q = dense_matrices(dist)
     size = dist.dimension
     out = np.empty((size, 2, size, 2))
     np.add(P.real, Q.real, out=out[:, 0, :, 0])
@@ -121,15 +130,15 @@ def sparse_coupling(dist: Natural) -> SparseCoupling:
     pattern.sort_indices()
     rows = np.repeat(np.arange(dist.dimension), np.diff(pattern.indptr))
     places = pattern.indices
-    p, q = _entries(P, rows, places), _entries(Q, rows, places)
+    p, q = entries(P, rows, places), entries(Q, rows, places)
     blocks = np.stack([p.real + q.real, q.imag - p.imag, p.imag + q.imag, p.real - q.real], axis=1)
     return SparseCoupling(
         pattern.indptr.astype(np.int64), places.astype(np.int64), np.ascontiguousarray(blocks, dtype=float)
     )
 
 
-def _entries(matrix: sparse.csr_array, rows: np.ndarray, columns: np.ndarray) -> ComplexArray:
-    """Entries at given places, zero where nothing is stored."""
+def entries(matrix: Matrix, rows: np.ndarray, columns: np.ndarray) -> ComplexArray:
+    """Entries of a dense or sparse matrix at given places, zero where nothing is stored."""
     if rows.size == 0:
         return np.zeros(0, dtype=complex)
     return np.asarray(matrix[rows, columns]).ravel().astype(complex)
@@ -153,16 +162,19 @@ def concentrations(dist: Natural) -> FloatArray:
     return np.abs(dist.a) + harmonics @ np.abs(dist.b) + coupling_strengths(dist)
 
 
+# ---- flat vectors ---------------------------------------------------------------------------------------------------
+
+
 def pack(dist: Natural) -> FloatArray:
-    """θ of dense couplings."""
+    """The vector θ of a distribution, (2DT + 2D(D - 1),); leading axes of a batch stay."""
     upper = np.triu_indices(dist.dimension, 1)
-    P, Q = (matrix.toarray() if dist.is_sparse else matrix for matrix in (dist.P, dist.Q))
+    P, Q = dense_matrices(dist)
     parts = [_pairs(row) for row in (dist.a, *dist.b, P[upper], Q[upper])]
     return np.concatenate(parts, axis=-1)
 
 
 def unpack(theta: FloatArray, dimension: int, order: int) -> Natural:
-    """The distribution with parameters θ."""
+    """The distribution with parameters θ, dense."""
     pairs = dimension * (dimension - 1) // 2
     wanted = 2 * dimension * order + 4 * pairs
     if theta.shape != (wanted,):
@@ -171,7 +183,10 @@ def unpack(theta: FloatArray, dimension: int, order: int) -> Natural:
         )
     numbers = np.ascontiguousarray(theta).view(complex)
     first, rest = numbers[: dimension * order].reshape(order, dimension), numbers[dimension * order :]
-    return Natural(first[0], first[1:], _hermitian(rest[:pairs], dimension), _symmetric(rest[pairs:], dimension))
+    P, Q = np.zeros((2, dimension, dimension), dtype=complex)
+    upper = np.triu_indices(dimension, 1)
+    P[upper], Q[upper] = rest[:pairs], rest[pairs:]
+    return Natural(first[0], first[1:], P + P.conj().T, Q + Q.T)
 
 
 def statistics(x: FloatArray, order: int) -> FloatArray:
@@ -185,174 +200,3 @@ def statistics(x: FloatArray, order: int) -> FloatArray:
 def _pairs(values: ComplexArray) -> FloatArray:
     """Real and imaginary parts next to each other."""
     return np.ascontiguousarray(values, dtype=complex).view(np.float64)
-
-
-def _hermitian(values: ComplexArray, dimension: int) -> ComplexArray:
-    out = np.zeros((dimension, dimension), dtype=complex)
-    out[np.triu_indices(dimension, 1)] = values
-    return out + out.conj().T
-
-
-def _symmetric(values: ComplexArray, dimension: int) -> ComplexArray:
-    out = np.zeros((dimension, dimension), dtype=complex)
-    out[np.triu_indices(dimension, 1)] = values
-    return out + out.T
-
-
-LARGEST_CONCENTRATION = 1e15
-_DENSE_BY_DEFAULT = 1000  # angles up to which absent couplings are stored as a dense matrix of zeros
-_MOST_BYTES = 8e9
-_ASYMMETRY = 1e-9  # relative to the largest entry: what may be called rounding, as of an inverse
-
-
-def linear(a: ArrayLike) -> ComplexArray:
-    """The first harmonics, complex (..., D) with D >= 1."""
-    array = check.finite_complex(a, "a")
-    if array.ndim == 0:
-        raise ValueError("a must have a last axis of angles, shape (..., D), got a single number; write [a] for D = 1")
-    if array.shape[-1] == 0:
-        raise ValueError(f"a must hold at least one angle, got shape {array.shape} (D = 0)")
-    return array
-
-
-def harmonics(b: ArrayLike | None, dimension: int) -> ComplexArray:
-    """The harmonics 2..T, complex (T - 1, D); one row may come without its first axis."""
-    if b is None:
-        return np.zeros((0, dimension), dtype=complex)
-    array = check.finite_complex(b, "b")
-    if array.ndim == 1:
-        array = array[None]
-    if array.ndim != 2 or array.shape[1] != dimension:
-        raise ValueError(
-            f"b must have shape ({dimension},) for order 2 or (T - 1, {dimension}) for order T, as a has {dimension} "
-            f"angles, got {np.shape(b)}"
-        )
-    return array
-
-
-def couplings(P: Any, Q: Any, dimension: int) -> tuple[Matrix, Matrix]:
-    """Both matrices checked, and in one storage: CSR where either came sparse (or both absent and D large)."""
-    given = [matrix for matrix in (P, Q) if matrix is not None]
-    as_sparse = any(sparse.issparse(matrix) for matrix in given) or (not given and dimension > _DENSE_BY_DEFAULT)
-    return (
-        _coupling(P, "P", dimension, as_sparse, hermitian=True),
-        _coupling(Q, "Q", dimension, as_sparse, hermitian=False),
-    )
-
-
-def _coupling(value: Any, name: str, dimension: int, as_sparse: bool, *, hermitian: bool) -> Matrix:
-    if value is None:
-        shape = (dimension, dimension)
-        return sparse.csr_array(shape, dtype=complex) if as_sparse else np.zeros(shape, dtype=complex)
-    matrix = square(value, name, dimension, complex)
-    mirror = matrix.T.conj() if hermitian else matrix.T
-    largest = abs(matrix).max()
-    check.at_most(largest, LARGEST_CONCENTRATION, f"the largest coupling in {name}")
-    off = abs(matrix - mirror).max()
-    if off > _ASYMMETRY * largest:
-        kind, cure = ("Hermitian", "(P + P.conj().T) / 2") if hermitian else ("symmetric", "(Q + Q.T) / 2")
-        raise ValueError(
-            f"{name} must be {kind}, it differs from its {'conjugate ' if hermitian else ''}transpose by up to "
-            f"{off:.3g} of {largest:.3g}; symmetrise it as {cure} if that is what is meant"
-        )
-    diagonal = matrix.diagonal()
-    if diagonal.any():
-        place = int(np.argmax(diagonal != 0))
-        cure = "it is a constant on the torus" if hermitian else "half of it belongs into b (order 2)"
-        raise ValueError(
-            f"{name} must have a zero diagonal, got {diagonal[place]:.6g} at index {place}: {cure}; set it to zero"
-        )
-    matrix = 0.5 * (matrix + mirror)
-    if not as_sparse:
-        return matrix
-    out = sparse.csr_array(matrix)
-    out.eliminate_zeros()
-    out.sort_indices()
-    return out
-
-
-def shape_of(value: Any, name: str) -> tuple[int, ...]:
-    """The shape of a matrix, dense or sparse; lists whose rows differ in length are refused."""
-    if sparse.issparse(value):
-        return tuple(value.shape)
-    try:
-        return tuple(np.shape(value))
-    except ValueError:
-        raise ValueError(f"{name} must be a matrix, but its rows differ in length") from None
-
-
-def check_size(numbers: int, name: str) -> None:
-    """Refuse to make an array of more than a few GB."""
-    if 8 * numbers > _MOST_BYTES:
-        raise MemoryError(
-            f"{name} would fill {8 * numbers / 1e9:,.0f} GB; use a, b, P and Q, which may be sparse, or fewer points"
-        )
-
-
-def square(value: Any, name: str, dimension: int, dtype: type) -> Any:
-    """A finite square matrix of the given size, dense or sparse as it came."""
-    if sparse.issparse(value):
-        if dtype is float and value.dtype.kind == "c":
-            raise TypeError(f"{name} must be real numbers, got a sparse matrix of complex ones; take its real part")
-        matrix = sparse.csr_array(value, dtype=dtype)
-        numbers: Any = matrix.data
-    else:
-        matrix = numbers = (check.finite_complex if dtype is complex else check.finite)(value, name)
-    if matrix.shape != (dimension, dimension):
-        raise ValueError(f"{name} must have shape ({dimension}, {dimension}), got {matrix.shape}")
-    if not np.isfinite(numbers).all():
-        raise ValueError(f"{name} must be finite, got {numbers[~np.isfinite(numbers)][0]} among its entries")
-    return matrix
-
-
-def symmetric(value: Any, name: str, dimension: int) -> Any:
-    """A real symmetric matrix, dense or sparse as it came."""
-    matrix = square(value, name, dimension, float)
-    largest, off = abs(matrix).max(), abs(matrix - matrix.T).max()
-    if off > _ASYMMETRY * largest:
-        raise ValueError(
-            f"{name} must be symmetric, it differs from its transpose by up to {off:.3g} of {largest:.3g}; "
-            f"symmetrise it as ({name} + {name}.T) / 2 if that is what is meant"
-        )
-    return 0.5 * (matrix + matrix.T)
-
-
-def check_concentration(dist: Natural) -> None:
-    """Refuse distributions too narrow for doubles."""
-    check.at_most(
-        concentrations(dist), LARGEST_CONCENTRATION, "the total concentration |a| + Σ t²|b_t| + Σ_j |P| + |Q|"
-    )
-
-
-def points(x: ArrayLike, dimension: int) -> FloatArray:
-    """Angles with the D angles of a point along the last axis."""
-    array = check.angles(x, "x")
-    if array.ndim == 0 or array.shape[-1] != dimension:
-        raise ValueError(
-            f"x must have shape (..., {dimension}), the angles of a point along its last axis, got {array.shape}"
-        )
-    return array
-
-
-def given_angles(given: Any, dimension: int) -> tuple[np.ndarray, FloatArray]:
-    """Indices of the given angles and their values (..., len(indices)), broadcast against each other."""
-    try:
-        items = [(check.integer(key, "index"), check.angles(value, f"given[{key}]")) for key, value in given.items()]
-    except AttributeError:
-        raise TypeError(f"given must map indices to angles, such as {{0: 1.5}}, got {type(given).__name__}") from None
-    for key, _ in items:
-        if not -dimension <= key < dimension:
-            raise ValueError(
-                f"given names angle {key}, but the distribution has {dimension} angles, 0 to {dimension - 1}"
-            )
-    indices = np.array([key % dimension for key, _ in items], dtype=np.int64)
-    if len(set(indices.tolist())) < len(items):
-        raise ValueError(
-            f"given names the same angle twice: {[key for key, _ in items]} (negative indices count from the end)"
-        )
-    if len(items) == dimension:
-        raise ValueError(
-            f"given fixes all {dimension} angles, nothing is left; use log_density or logpdf at that point"
-        )
-    values = check.broadcast(**{f"given[{key}]": value for key, value in items}) if items else ()
-    return indices, np.stack(values, axis=-1) if items else np.zeros(0)

@@ -1,27 +1,22 @@
-"""The E-step of circular PCA: the posterior of a row's angles is a mixture of distributions exp(hᵀv - ½vᵀGv).
+"""The E-step of circular PCA: the posterior of a row's angles is a mixture of densities exp(hᵀv - ½vᵀGv).
 
-With W = [A B c], G = W_vᵀW_v/σ² plus the prior's, and h = W_vᵀ(y - c)/σ² plus the prior's; of rows with missing entries
-only the rows of W that were seen count, so that rows with the same entries missing share G.
+v = (cos φ, sin φ). With W = [A B c], G = W_vᵀW_v/σ² plus the prior's, and h = W_vᵀ(y - c)/σ² plus the prior's; of rows
+with missing entries only the rows of W that were seen count, so that rows with the same entries missing share G.
 
-Distributions exp(hᵀv - ½vᵀGv) of a row's angles, v = (cos φ, sin φ), and their moments: exact where the angles are
-independent or there is one, by quadrature around the modes otherwise.
+An engine gives the normaliser and the moments of such densities: `Quadrature` around the modes, exact where the angles
+are independent or there is one; `MeanField` for many angles; `Gibbs` sampling.
 
-The posterior under a joint prior with narrow components, in closed form.
-
-Under a component v = (cos φ, sin φ) has the mean m and the covariance C, from the moments of von Mises distributions.
-Where the component is narrow v is all but normal, and then so is its posterior under exp(hᵀv - ½vᵀGv):
+Components of a joint prior that are narrow need no engine. Under such a component v has the mean m and the covariance
+C, from the moments of von Mises distributions; it is all but Gaussian, and then so is its posterior:
 
     log Z = hᵀm - ½mᵀGm + ½(h - Gm)ᵀK(h - Gm) - ½ log|I + CG|,  K = (I + CG)⁻¹C,
     v ~ N(m + K(h - Gm), K).
 
 log Z is a quadratic function of h: for all rows and components it takes two products of matrices, and hundreds of
-components cost less than one distribution by quadrature. A circle bends by 1/2κ over the width κ^-½ of a component,
-with a standard deviation of 1/κ√2; where that moves the data by less than their noise, G <= κ², normal is what they
-see.
+components cost less than one density by quadrature. A circle bends by 1/2κ over the width κ^-½ of a component, with a
+standard deviation of 1/κ√2; where that moves the data by less than their noise, G <= κ², Gaussian is what they see.
 
-What circular PCA learns: y = W(v, 1) + noise, v = (cos φ, sin φ), and the prior of the angles.
-
-What the M-step of circular PCA needs of the rows: sums of fixed size, which add up over chunks and machines.
+The M-step needs of the rows only sums of fixed size (`Statistics`), which add up over chunks and machines.
 """
 
 from __future__ import annotations
@@ -35,23 +30,55 @@ from typing import NamedTuple
 import numpy as np
 from scipy.special import ive
 
-from mgvm._numerics.gvm import gvm_facts
+from mgvm._grids import log_sum_exp
+from mgvm._numerics.gvm import gvm_facts, gvm_sample
 from mgvm._numerics.torus_quadrature import mixture_moments, quadrature
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.pca.priors import Prior, log_shares, of_components, uniform
+from mgvm.inference import mean_field
+from mgvm.pca.priors import Prior, log_shares, take_components, uniform
+from mgvm.torus.mgvm import MGvM
 
-_RIDGE = 1e-3  # of the mean diagonal of G, in the cold start
+# ---- the model, and the densities it makes of rows ------------------------------------------------------------------
 
 
-class Distribution(NamedTuple):
-    """n distributions exp(hᵀv - ½vᵀGv) that share G."""
+class Parameters(NamedTuple):
+    """y = W(v, 1) + noise: W = [A B c] (M, 2D + 1), the variance of the noise, and the prior of the angles.
+
+    Where W is known only in distribution, `spread` (M, 2D + 1, 2D + 1) has the covariances of its rows.
+    """
+
+    weights: FloatArray
+    noise_variance: float
+    prior: Prior
+    spread: FloatArray | None = None
+
+    @property
+    def size(self) -> int:
+        """D."""
+        return (self.weights.shape[1] - 1) // 2
+
+    def with_uniform_prior(self) -> Parameters:
+        """The same under a uniform prior."""
+        return self._replace(prior=uniform(self.size))
+
+    def at(self, angles: FloatArray) -> FloatArray:
+        """y without noise at angles (n, D)."""
+        return self.mean_at(np.concatenate([np.cos(angles), np.sin(angles)], axis=1))
+
+    def mean_at(self, waves: FloatArray) -> FloatArray:
+        """y without noise at E[v] (n, 2D)."""
+        return np.asarray(waves @ self.weights[:, :-1].T + self.weights[:, -1])
+
+
+class QuadraticForms(NamedTuple):
+    """n densities exp(hᵀv - ½vᵀGv) of angles, not normalised, that share G."""
 
     linear: FloatArray  # (n, 2D)
     coupling: FloatArray  # (2D, 2D)
 
 
-class Found(NamedTuple):
-    """Of every distribution: log normaliser, highest mode, E[v] and the lower triangle of E[vvᵀ]."""
+class FormMoments(NamedTuple):
+    """Of every density: log normaliser, highest mode, E[v] and the lower triangle of E[vvᵀ]."""
 
     log_normalizer: FloatArray
     mode: FloatArray
@@ -59,7 +86,56 @@ class Found(NamedTuple):
     second: FloatArray
 
 
-Engine = Callable[[Distribution, FloatArray], Found]  # of distributions and angles to begin with, NaN for none
+Engine = Callable[[QuadraticForms, FloatArray], FormMoments]  # of densities and angles to begin with, NaN for none
+
+
+def likelihood(Y: FloatArray, parameters: Parameters, seen: np.ndarray) -> tuple[FloatArray, QuadraticForms]:
+    """log p(y | φ) = base + hᵀv - ½vᵀGv of rows whose entries `seen` are all there."""
+    weights, precision = parameters.weights[seen], 1.0 / parameters.noise_variance
+    loadings, centred = weights[:, :-1], Y - weights[:, -1]
+    coupling = precision * loadings.T @ loadings
+    linear = precision * centred @ loadings
+    base = -0.5 * precision * np.einsum("nm,nm->n", centred, centred)
+    if parameters.spread is not None:
+        # E over W adds the covariances of the rows of W that were seen.
+        extra = precision * parameters.spread[seen].sum(axis=0)
+        coupling = coupling + extra[:-1, :-1]
+        linear = linear - extra[-1, :-1]
+        base = base - 0.5 * extra[-1, -1]
+    base -= 0.5 * seen.size * np.log(2.0 * np.pi * parameters.noise_variance)
+    return base, QuadraticForms(np.ascontiguousarray(linear), np.ascontiguousarray(coupling))
+
+
+class MissingPattern(NamedTuple):
+    """Rows that lack the same entries, and the entries they have."""
+
+    rows: np.ndarray
+    seen: np.ndarray
+
+
+def group_by_missing(Y: FloatArray) -> Iterator[MissingPattern]:
+    """The rows of Y by what they lack."""
+    missing = np.isnan(Y)
+    if not missing.any():
+        yield MissingPattern(np.arange(len(Y)), np.arange(Y.shape[1]))
+        return
+    first, which = _kinds(missing)
+    order = np.argsort(which, kind="stable")
+    for rows in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
+        yield MissingPattern(rows, np.flatnonzero(~missing[first[which[rows[0]]]]))
+
+
+def _kinds(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """A row of every kind there is, and the kind of every row."""
+    if missing.shape[1] <= 62:
+        # Numbers sort a hundred times faster than rows.
+        numbers = missing @ (1 << np.arange(missing.shape[1], dtype=np.int64))
+        return np.unique(numbers, return_index=True, return_inverse=True)[1:]
+    _, first, which = np.unique(missing, axis=0, return_index=True, return_inverse=True)
+    return first, which.ravel()
+
+
+# ---- engines --------------------------------------------------------------------------------------------------------
 
 
 @lru_cache(maxsize=16)
@@ -81,38 +157,41 @@ def offsets(size: int) -> FloatArray:
     return np.concatenate([3.0 * np.eye(size), rng.uniform(-np.pi, np.pi, (2 * size, size))])
 
 
-def around_modes(dist: Distribution, start: FloatArray, count: int) -> Found:
+def integrate_around_modes(forms: QuadraticForms, start: FloatArray, count: int) -> FormMoments:
     """Quadrature with `count` nodes an angle around the modes that count; one is Laplace's approximation."""
-    size = dist.linear.shape[1] // 2
+    size = forms.linear.shape[1] // 2
     rule, floor = gauss_hermite(size, count)
-    ridge = dist.coupling + (_RIDGE * np.trace(dist.coupling) / (2 * size) + 1e-12) * np.eye(2 * size)
+    # A cold start solves Gv = h; the ridge, a thousandth of the mean diagonal of G, is against columns alike.
+    ridge = forms.coupling + (1e-3 * np.trace(forms.coupling) / (2 * size) + 1e-12) * np.eye(2 * size)
     starts = np.linalg.inv(ridge), start, offsets(size)
-    return Found(*quadrature(dist.linear, dist.coupling, starts, rule, floor))
+    return FormMoments(*quadrature(forms.linear, forms.coupling, starts, rule, floor))
 
 
-def separate(dist: Distribution, start: FloatArray) -> Found:
+def integrate_separately(forms: QuadraticForms, start: FloatArray) -> FormMoments:
     """Angles without coupling, or a single one: a GvM distribution each, exact."""
-    G, (count, twice) = dist.coupling, dist.linear.shape
+    G, (count, twice) = forms.coupling, forms.linear.shape
     size = twice // 2
     own = np.arange(size)
     eta = np.empty((count, size, 2), dtype=complex)
-    eta[:, :, 0] = dist.linear[:, :size] + 1j * dist.linear[:, size:]
+    eta[:, :, 0] = forms.linear[:, :size] + 1j * forms.linear[:, size:]
     eta[:, :, 1] = -0.25 * (G[own, own] - G[size + own, size + own]) - 0.5j * G[own, size + own]
     facts = gvm_facts(eta.reshape(-1, 2), 2)
     first, second = (facts.moments[:, k].reshape(count, size) for k in (0, 1))
     value = facts.log_normalizer.reshape(count, size).sum(axis=1) - 0.25 * float(np.trace(G))
-    return Found(value, around_modes(dist, start, 1).mode, waves(first), products(first, second))
+    return FormMoments(
+        value, integrate_around_modes(forms, start, 1).mode, stack_waves(first), second_moments(first, second)
+    )
 
 
-def waves(first: ComplexArray) -> FloatArray:
+def stack_waves(first: ComplexArray) -> FloatArray:
     """E[v] from E[z]."""
     return np.concatenate([first.real, first.imag], axis=1)
 
 
-def products(first: ComplexArray, second: ComplexArray) -> FloatArray:
+def second_moments(first: ComplexArray, second: ComplexArray) -> FloatArray:
     """Lower triangle of E[vvᵀ] of independent angles from E[z] and E[z²]."""
     size = first.shape[1]
-    mean = waves(first)
+    mean = stack_waves(first)
     both = mean[:, :, None] * mean[:, None, :]
     own = np.arange(size)
     both[:, own, own], both[:, size + own, size + own] = 0.5 + 0.5 * second.real, 0.5 - 0.5 * second.real
@@ -127,16 +206,80 @@ class Quadrature:
 
     count: int = 3
 
-    def __call__(self, dist: Distribution, start: FloatArray) -> Found:
-        if dist.linear.shape[1] == 2 or not dist.coupling.any():
-            return separate(dist, start)
-        return around_modes(dist, start, self.count)
+    def __call__(self, forms: QuadraticForms, start: FloatArray) -> FormMoments:
+        """Normaliser and moments of every density."""
+        if forms.linear.shape[1] == 2 or not forms.coupling.any():
+            return integrate_separately(forms, start)
+        return integrate_around_modes(forms, start, self.count)
 
 
-_LEAST_CONCENTRATION = 20.0
+def as_mgvm(forms: QuadraticForms) -> tuple[MGvM, float]:
+    """The distributions as a batch of mGvM, and what their log densities lack: -½vᵀGv has a constant, -¼ tr G."""
+    size = forms.linear.shape[1] // 2
+    shared = MGvM.from_precision(0.0, 0.0, forms.coupling)
+    batch = MGvM(forms.linear[:, :size] + 1j * forms.linear[:, size:] + shared.a, shared.b, shared.P, shared.Q)
+    return batch, -0.25 * float(np.trace(forms.coupling))
 
 
-class Narrow(NamedTuple):
+@dataclass(frozen=True)
+class MeanField:
+    """A product of GvM or von Mises factors around the mode; its bound stands for the log normaliser."""
+
+    factors: str
+
+    def __call__(self, forms: QuadraticForms, start: FloatArray) -> FormMoments:
+        """Normaliser and moments of every density."""
+        batch, constant = as_mgvm(forms)
+        mode = integrate_around_modes(forms, start, 1).mode
+        factors = mean_field(batch, self.factors, start=np.exp(1j * mode))
+        first, second = (np.asarray(factors.marginals.moment(k)) for k in (1, 2))
+        value = np.asarray(factors.free_energy) + constant
+        return FormMoments(value, mode, stack_waves(first), second_moments(first, second))
+
+
+@dataclass(frozen=True)
+class Gibbs:
+    """Means over so many sweeps from the mode, the first fifth left out; Laplace's log normaliser.
+
+    Every call draws the same numbers: EM then climbs a fixed function, and converges.
+    """
+
+    sweeps: int
+    seed: int
+
+    def __call__(self, forms: QuadraticForms, start: FloatArray) -> FormMoments:
+        """Normaliser and moments of every density."""
+        rng = np.random.default_rng(self.seed)
+        at_mode = integrate_around_modes(forms, start, 1)
+        angles, skipped = at_mode.mode.copy(), self.sweeps // 5
+        lower = np.tril_indices(forms.linear.shape[1])
+        mean, second = np.zeros_like(at_mode.mean), np.zeros_like(at_mode.second)
+        for sweep in range(self.sweeps):
+            _sweep(forms, angles, rng)
+            if sweep >= skipped:
+                v = stack_waves(np.exp(1j * angles))
+                mean += v
+                second += v[:, lower[0]] * v[:, lower[1]]
+        count = self.sweeps - skipped
+        return FormMoments(at_mode.log_normalizer, at_mode.mode, mean / count, second / count)
+
+
+def _sweep(forms: QuadraticForms, angles: FloatArray, rng: np.random.Generator) -> None:
+    """Every angle of every row from its conditional, a GvM of order 2, in place."""
+    size, G = angles.shape[1], forms.coupling
+    for d in range(size):
+        v = stack_waves(np.exp(1j * angles))
+        v[:, [d, size + d]] = 0.0
+        given = forms.linear[:, [d, size + d]] - v @ G[:, [d, size + d]]
+        own = -0.25 * (G[d, d] - G[size + d, size + d]) - 0.5j * G[d, size + d]
+        eta = np.stack([given[:, 0] + 1j * given[:, 1], np.full(len(angles), own)], axis=1)
+        angles[:, d] = gvm_sample(eta, 1, rng).reshape(-1)
+
+
+# ---- narrow components in closed form -------------------------------------------------------------------------------
+
+
+class GaussianPosteriors(NamedTuple):
     """log Z but for a number of each row (n, K), weights included; posterior means a + Kh, a (K, 2D), K (K, 2D, 2D)."""
 
     log_weights: FloatArray
@@ -158,20 +301,18 @@ class Narrow(NamedTuple):
         return np.asarray(np.arctan2(mean[:, size:], mean[:, :size]))
 
 
-def is_narrow(prior: Prior, coupling: FloatArray) -> np.ndarray:
-    """Which components are narrow enough to be normal, (K,): those of a kernel were made so."""
+def is_gaussian(prior: Prior, coupling: FloatArray) -> np.ndarray:
+    """Which components are narrow enough to be Gaussian, (K,): those of a kernel were made so."""
     least = np.abs(prior.resultants).min(axis=1)
-    if prior.kernel:
-        return np.asarray(least > 0.0)
-    return np.asarray(least >= max(_LEAST_CONCENTRATION, narrowest_scale(coupling)))
+    return np.asarray(least > 0.0 if prior.kernel else least >= gaussian_concentration(coupling))
 
 
-def narrowest_scale(coupling: FloatArray) -> float:
-    """The concentration from which on a component is narrow for these data."""
-    return float(np.sqrt(max(np.linalg.eigvalsh(coupling)[-1], 0.0)))
+def gaussian_concentration(coupling: FloatArray) -> float:
+    """The concentration from which on a component is Gaussian for data with this G: √λ_max(G), 20 at least."""
+    return max(20.0, float(np.sqrt(max(np.linalg.eigvalsh(coupling)[-1], 0.0))))
 
 
-def normal_moments(prior: Prior) -> tuple[FloatArray, FloatArray]:
+def component_moments(prior: Prior) -> tuple[FloatArray, FloatArray]:
     """m (K, 2D) and C (K, 2D, 2D) of all components."""
     size, eta = prior.size, prior.resultants
     kappa, direction = np.abs(eta), np.exp(1j * np.angle(eta))
@@ -185,55 +326,26 @@ def normal_moments(prior: Prior) -> tuple[FloatArray, FloatArray]:
     return mean, covariance
 
 
-def narrow(linear: FloatArray, coupling: FloatArray, prior: Prior) -> Narrow:
+def gaussian_posteriors(linear: FloatArray, coupling: FloatArray, prior: Prior) -> GaussianPosteriors:
     """Posterior distributions of n rows h (n, 2D) that share G under every component."""
-    mean, covariance = normal_moments(prior)
+    mean, covariance = component_moments(prior)
     mixed = np.eye(len(coupling)) + covariance @ coupling
     gain = np.linalg.solve(mixed, covariance)
-    pulled = mean @ coupling
-    slope = mean - np.einsum("kpq,kq->kp", gain, pulled)
-    constant = -0.5 * np.einsum("kp,kp->k", pulled, slope) - 0.5 * np.linalg.slogdet(mixed)[1]
+    coupled = mean @ coupling
+    slope = mean - np.einsum("kpq,kq->kp", gain, coupled)
+    constant = -0.5 * np.einsum("kp,kp->k", coupled, slope) - 0.5 * np.linalg.slogdet(mixed)[1]
     # hᵀKh from the lower triangle of hhᵀ, what is off the diagonal counted twice.
     lower = np.tril_indices(len(coupling))
     squares = linear[:, lower[0]] * linear[:, lower[1]]
     quadratic = gain[:, lower[0], lower[1]] * np.where(lower[0] == lower[1], 0.5, 1.0)
     logs = squares @ quadratic.T + linear @ slope.T + (constant + log_shares(prior))
-    return Narrow(logs, np.ascontiguousarray(slope), np.ascontiguousarray(gain))
+    return GaussianPosteriors(logs, np.ascontiguousarray(slope), np.ascontiguousarray(gain))
 
 
-class Parameters(NamedTuple):
-    """W = [A B c] (M, 2D + 1), the variance of the noise, and the prior.
-
-    Where W is known only in distribution, `spread` (M, 2D + 1, 2D + 1) has the covariances of its rows.
-    """
-
-    weights: FloatArray
-    noise_variance: float
-    prior: Prior
-    spread: FloatArray | None = None
-
-    @property
-    def size(self) -> int:
-        """D."""
-        return (self.weights.shape[1] - 1) // 2
-
-    def flattened(self) -> Parameters:
-        """The same under a uniform prior."""
-        return self._replace(prior=uniform(self.size))
-
-    def at(self, angles: FloatArray) -> FloatArray:
-        """y without noise at angles (n, D)."""
-        return self.mean_at(np.concatenate([np.cos(angles), np.sin(angles)], axis=1))
-
-    def mean_at(self, waves: FloatArray) -> FloatArray:
-        """y without noise at E[v] (n, 2D)."""
-        return np.asarray(waves @ self.weights[:, :-1].T + self.weights[:, -1])
+# ---- all rows -------------------------------------------------------------------------------------------------------
 
 
-_BLOCK = 4_000_000  # rows times components at once
-
-
-class Moments(NamedTuple):
+class RowMoments(NamedTuple):
     """Of every row, its posterior a mixture of K distributions."""
 
     log_likelihood: FloatArray  # (n,)
@@ -244,117 +356,58 @@ class Moments(NamedTuple):
     sums: ComplexArray  # (K, D), Σ share E[e^{iφ}] over the rows
 
 
-def expectation(Y: FloatArray, parameters: Parameters, engine: Engine, start: FloatArray) -> Moments:
+def expectation(Y: FloatArray, parameters: Parameters, engine: Engine, start: FloatArray) -> RowMoments:
     """Posterior moments of all rows of Y (n, M), NaN where an entry is missing; `start` (n, D) as the engine has it."""
     count, size = len(Y), parameters.size
-    parts = parameters.prior.linear.shape[0]
-    out = Moments(
+    components = len(parameters.prior.linear)
+    out = RowMoments(
         np.empty(count),
         np.empty((count, size)),
         np.empty((count, 2 * size)),
         np.empty((count, size * (2 * size + 1))),
-        np.empty((count, parts)),
-        np.zeros((parts, size), dtype=complex),
+        np.empty((count, components)),
+        np.zeros((components, size), dtype=complex),
     )
-    for rows, seen in patterns(Y):
-        for block in np.array_split(rows, 1 + rows.size * parts // _BLOCK):
-            base, dist = likelihood(Y[block][:, seen], parameters, seen)
-            _mix(out, block, base, dist, parameters, engine, start[block])
+    for rows, seen in group_by_missing(Y):
+        # Four million pairs of row and component at once: 32 MB an array.
+        for block in np.array_split(rows, 1 + rows.size * components // 4_000_000):
+            base, forms = likelihood(Y[block][:, seen], parameters, seen)
+            found = _posterior_moments(forms, parameters.prior, engine, start[block])
+            out.log_likelihood[block] = base + found.log_likelihood
+            out.mode[block], out.mean[block], out.second[block] = found.mode, found.mean, found.second
+            out.shares[block] = found.shares
+            out.sums[:] += found.sums
     return out
 
 
-def _mix(
-    out: Moments,
-    rows: np.ndarray,
-    base: FloatArray,
-    dist: Distribution,
-    parameters: Parameters,
-    engine: Engine,
-    start: FloatArray,
-) -> None:
-    """Fill the rows of one pattern: every component of the prior makes a distribution, weighed by its normaliser."""
-    prior, size = parameters.prior, parameters.size
-    coupling = dist.coupling + prior.coupling
+def _posterior_moments(forms: QuadraticForms, prior: Prior, engine: Engine, start: FloatArray) -> RowMoments:
+    """Every component of the prior makes a density of a row, weighed by its normaliser."""
+    size, count = prior.size, len(forms.linear)
+    coupling = forms.coupling + prior.coupling
     # Of many components, those that are narrow need no integral.
-    closed = np.flatnonzero(is_narrow(prior, coupling)) if len(prior.linear) > 1 else np.arange(0)
+    closed = np.flatnonzero(is_gaussian(prior, coupling)) if len(prior.linear) > 1 else np.arange(0)
     wide = np.setdiff1d(np.arange(len(prior.linear)), closed)
-    found = [engine(Distribution(dist.linear + linear, coupling), start) for linear in prior.linear[wide]]
-    normal = narrow(dist.linear, coupling, of_components(prior, closed))
-    logs = np.empty((rows.size, len(prior.linear)))
-    logs[:, closed] = normal.log_weights
-    for k, part in zip(wide, found, strict=True):
+    integrals = [engine(QuadraticForms(forms.linear + linear, coupling), start) for linear in prior.linear[wide]]
+    gaussian = gaussian_posteriors(forms.linear, coupling, take_components(prior, closed))
+    logs = np.empty((count, len(prior.linear)))
+    logs[:, closed] = gaussian.log_weights
+    for k, part in zip(wide, integrals, strict=True):
         logs[:, k] = prior.log_weights[k] + part.log_normalizer
-    top = np.max(logs, axis=1, keepdims=True)
-    shares = np.exp(logs - top)
-    total = shares.sum(axis=1, keepdims=True)
-    shares /= total
-    out.log_likelihood[rows] = base + (top + np.log(total))[:, 0]
-    out.shares[rows] = shares
-    _gather(out, rows, dist.linear, (closed, normal), (wide, found))
-    for k, part in zip(wide, found, strict=True):
-        sums = shares[:, k] @ part.mean
-        out.sums[k] += sums[:size] + 1j * sums[size:]
-
-
-def _gather(
-    out: Moments,
-    rows: np.ndarray,
-    linear: FloatArray,
-    closed: tuple[np.ndarray, Narrow],
-    wide: tuple[np.ndarray, list[Found]],
-) -> None:
-    """Modes and moments of the mixtures, from components in closed form and others."""
-    shares = out.shares[rows]
-    mean, second, sums = closed[1].moments(linear, shares[:, closed[0]])
-    out.sums[closed[0]] += sums
+    total = log_sum_exp(logs, axis=1)
+    shares = np.exp(logs - total[:, None])
+    sums, mode = np.empty((len(prior.linear), size), dtype=complex), np.empty((count, size))
     best = np.argmax(shares, axis=1)
-    for place, k in enumerate(closed[0]):
+    mean, second, sums[closed] = gaussian.moments(forms.linear, shares[:, closed])
+    for place, k in enumerate(closed):
         mine = np.flatnonzero(best == k)
-        out.mode[rows[mine]] = closed[1].modes(linear[mine], np.full(mine.size, place))
-    for k, part in zip(*wide, strict=True):
-        out.mode[rows[best == k]] = part.mode[best == k]
+        mode[mine] = gaussian.modes(forms.linear[mine], np.full(mine.size, place))
+    for k, part in zip(wide, integrals, strict=True):
+        mode[best == k] = part.mode[best == k]
         mean += shares[:, k, None] * part.mean
         second += shares[:, k, None] * part.second
-    out.mean[rows], out.second[rows] = mean, second
-
-
-def likelihood(Y: FloatArray, parameters: Parameters, seen: np.ndarray) -> tuple[FloatArray, Distribution]:
-    """log p(y | φ) = base + hᵀv - ½vᵀGv of rows whose entries `seen` are all there."""
-    weights, precision = parameters.weights[seen], 1.0 / parameters.noise_variance
-    loadings, centred = weights[:, :-1], Y - weights[:, -1]
-    coupling = precision * loadings.T @ loadings
-    linear = precision * centred @ loadings
-    base = -0.5 * precision * np.einsum("nm,nm->n", centred, centred)
-    if parameters.spread is not None:
-        # E over W adds the covariances of the rows of W that were seen.
-        extra = precision * parameters.spread[seen].sum(axis=0)
-        coupling = coupling + extra[:-1, :-1]
-        linear = linear - extra[-1, :-1]
-        base = base - 0.5 * extra[-1, -1]
-    base -= 0.5 * seen.size * np.log(2.0 * np.pi * parameters.noise_variance)
-    return base, Distribution(np.ascontiguousarray(linear), np.ascontiguousarray(coupling))
-
-
-def patterns(Y: FloatArray) -> Iterator[tuple[np.ndarray, np.ndarray]]:
-    """Rows that lack the same entries, and the entries they have."""
-    missing = np.isnan(Y)
-    if not missing.any():
-        yield np.arange(len(Y)), np.arange(Y.shape[1])
-        return
-    first, which = _kinds(missing)
-    order = np.argsort(which, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
-        yield rows, np.flatnonzero(~missing[first[which[rows[0]]]])
-
-
-def _kinds(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A row of every kind there is, and the kind of every row."""
-    if missing.shape[1] <= 62:
-        # Numbers sort a hundred times faster than rows.
-        words = missing @ (1 << np.arange(missing.shape[1], dtype=np.int64))
-        return np.unique(words, return_index=True, return_inverse=True)[1:]
-    _, first, which = np.unique(missing, axis=0, return_index=True, return_inverse=True)
-    return first, which.ravel()
+        sum_of_means = shares[:, k] @ part.mean
+        sums[k] = sum_of_means[:size] + 1j * sum_of_means[size:]
+    return RowMoments(total, mode, mean, second, shares, sums)
 
 
 @dataclass(frozen=True)
@@ -392,8 +445,8 @@ class Statistics:
         return Statistics(*(getattr(self, field.name) + getattr(other, field.name) for field in fields(self)))
 
 
-def statistics(Y: FloatArray, moments: Moments) -> Statistics:
-    """The sums of one chunk."""
+def sum_statistics(Y: FloatArray, moments: RowMoments) -> Statistics:
+    """The sums of a chunk of rows, from its posterior moments."""
     seen = ~np.isnan(Y)
     complete = bool(seen.all())
     values = Y if complete else np.where(seen, Y, 0.0)

@@ -1,6 +1,8 @@
-"""EM for circular PCA: chunks of rows add up their statistics, the parameters that best explain them come next.
+"""EM for circular PCA: starts, the M-step in closed form, and the loop.
 
-The M-step of circular PCA, in closed form: W by least squares, its structure kept, then the noise.
+EM begins with circles in planes of principal components, or with a skeleton of the markers; short runs from several
+starts on some rows, then a long one from the best on all. Chunks of rows add up their statistics in the E-step; the
+M-step finds W by least squares, its structure kept, then the noise and the prior.
 """
 
 from __future__ import annotations
@@ -8,78 +10,21 @@ from __future__ import annotations
 import sys
 import time
 import warnings
-from collections.abc import Callable
-from typing import NamedTuple, Protocol
+from collections.abc import Callable, Iterator
+from typing import NamedTuple
 
 import numpy as np
 
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.pca import priors
-from mgvm.pca.e_step import Parameters, Statistics
-from mgvm.pca.rows import Rows
-
-_RIDGE = 1e-10  # of the mean square of an entry of w = (v, 1), against columns that say nothing
-
-
-class Structure(Protocol):
-    """Which W = [A B c] may be."""
-
-    def solve(self, sums: Statistics) -> FloatArray:
-        """The W (M, 2D + 1) that minimises Σ E|y - Ww|²."""
+from mgvm.pca.e_step import Engine, Parameters, Statistics
+from mgvm.pca.rows import ArrayRows, Rows
+from mgvm.pca.skeleton import KinematicTree, Structure
 
 
-class Masked:
-    """W with zeros where `mask` (M, 2D + 1) is False."""
-
-    def __init__(self, mask: np.ndarray):
-        self.mask = mask
-
-    def solve(self, sums: Statistics) -> FloatArray:
-        """Least squares, column of the data by column."""
-        out = np.zeros(self.mask.shape)
-        for m, allowed in enumerate(self.mask):
-            used = np.flatnonzero(allowed)
-            if used.size and sums.counts[m]:
-                out[m, used] = _solved(sums.second[m][np.ix_(used, used)], sums.cross[m, used], sums.counts[m])
-        return out
-
-
-class Linear:
-    """W = Σ_j θ_j E_j with given E_j, basis (J, M, 2D + 1): links that several markers share, fixed directions.
-
-    `tree` is the KinematicTree that it comes from, if any.
-    """
-
-    def __init__(self, basis: FloatArray, tree: object = None):
-        self.basis, self.tree = basis, tree
-
-    def solve(self, sums: Statistics) -> FloatArray:
-        """Least squares in θ."""
-        pulled = np.einsum("jmp,mpq->jmq", self.basis, sums.second)
-        matrix = np.einsum("jmq,kmq->jk", pulled, self.basis)
-        right = np.einsum("jmq,mq->j", self.basis, sums.cross)
-        theta = _solved(matrix, right, float(sums.counts.sum()))
-        return np.asarray(np.einsum("j,jmq->mq", theta, self.basis))
-
-
-def _solved(matrix: FloatArray, right: FloatArray, count: float) -> FloatArray:
-    return np.asarray(np.linalg.solve(matrix + _RIDGE * count * np.eye(len(right)), right), dtype=np.float64)
-
-
-def residual(sums: Statistics, weights: FloatArray) -> float:
-    """Σ E|y - Ww|² over all entries seen."""
-    twice = np.einsum("mp,mp->", weights, sums.cross)
-    square = np.einsum("mp,mpq,mq->", weights, sums.second, weights, optimize=True)
-    return float(sums.squares.sum() - 2.0 * twice + square)
-
-
-_PATIENCE = 2.0
-_LEAST_NOISE = 1e-9  # of the variance of the data
-
-
-class Fit(NamedTuple):
-    """The best parameters, the log-likelihood of a row before every M-step, and whether it settled or was stopped."""
+class EMFit(NamedTuple):
+    """The best parameters, the log-likelihood of a row before every M-step, and whether it converged or was stopped."""
 
     parameters: Parameters
     history: list[float]
@@ -92,70 +37,96 @@ class Fit(NamedTuple):
         return max(self.history)
 
 
-def reporter(most: int, verbose: int) -> Callable[[int, float], object]:
-    """Prints the progress of a fit every other second where asked."""
-    if not verbose:
-        return lambda done, value: None
-    begin = spoken = time.monotonic()
+class EMOptions(NamedTuple):
+    """When EM ends (`max_iter`, or a gain below `tol` nats a row), and what it prints.
 
-    def speak(done: int, value: float) -> None:
-        nonlocal spoken
-        now = time.monotonic()
-        if now - spoken >= _PATIENCE:
-            spoken = now
-            text = f"CircularPCA: iteration {done} of at most {most}, {value:.4f} nats a row, {now - begin:.0f} s"
-            print(text, file=sys.stderr, flush=True)
+    `verbose` 1 prints every other second, 2 every iteration.
+    """
 
-    return speak
+    max_iter: int = 200
+    tol: float = 1e-5
+    verbose: int = 0
 
 
-def warn_unsettled(history: list[float], tol: float) -> None:
-    """Say by how much a fit has not settled."""
-    last = abs(history[-1] - history[-2]) if len(history) > 1 else np.inf
-    warnings.warn(
-        f"EM did not settle within {len(history)} iterations: the last gained {last:.2g} nats a row, above "
-        f"tol = {tol:g}; raise max_iter or tol",
-        ConvergenceWarning,
-        stacklevel=4,
-    )
+# ---- starts ---------------------------------------------------------------------------------------------------------
 
 
-def maximised(sums: Statistics, structure: Structure, parameters: Parameters, *, learn_prior: bool) -> Parameters:
-    """The M-step."""
-    weights = structure.solve(sums)
-    seen = float(sums.counts.sum())
-    # About the mean, for data may be far from the origin; cross[:, -1] is the sum of a column.
-    varied = sums.squares - sums.cross[:, -1] ** 2 / np.maximum(sums.counts, 1.0)
-    least = _LEAST_NOISE * max(float(varied.sum()), 1e-7 * float(sums.squares.sum())) / seen
-    noise = max(residual(sums, weights) / seen, least)
-    prior = priors.fitted(sums.shares, sums.sums, parameters.prior) if learn_prior else parameters.prior
-    return Parameters(weights, noise, prior)
+def make_starts(Y: FloatArray, size: int, count: int, rng: np.random.Generator) -> list[FloatArray]:
+    """`count` starts W: a skeleton where the columns can be markers in the plane, the rest circles."""
+    out = []
+    if Y.shape[1] % 2 == 0 and Y.shape[1] // 2 <= size:
+        out.append(KinematicTree.from_data(Y, size).start(Y, warn=False))
+    rest = _draw_circles(Y, size, rng)
+    return out + [next(rest) for _ in range(max(count - len(out), 0 if out else 1))]
 
 
-def fit(
+def _draw_circles(Y: FloatArray, size: int, rng: np.random.Generator) -> Iterator[FloatArray]:
+    """W = [A B c] whose circles lie in planes of principal components, turned at random but for the first."""
+    complete = np.where(np.isnan(Y), np.nanmean(Y, axis=0), Y)
+    centre = complete.mean(axis=0)
+    _, scale, directions = np.linalg.svd(complete - centre, full_matrices=False)
+    used = min(2 * size, int((scale > 1e-12 * scale[0]).sum()) or 1)
+    axes = directions[:used].T * (scale[:used] * np.sqrt(2.0 / len(Y)))
+    turn = np.eye(used)
+    while True:
+        loadings = np.zeros((Y.shape[1], 2 * size))
+        loadings[:, :used] = axes @ turn
+        # Neighbours in the order of variance make one circle.
+        order = np.concatenate([np.arange(0, 2 * size, 2), np.arange(1, 2 * size, 2)])
+        yield np.concatenate([loadings[:, order], centre[:, None]], axis=1)
+        turn = np.linalg.qr(rng.normal(size=(used, used)))[0]
+
+
+def start_parameters(weights: FloatArray, Y: FloatArray) -> Parameters:
+    """Parameters with given W; the noise is what W can leave unexplained at most, a tenth of the variance."""
+    size = (weights.shape[1] - 1) // 2
+    variance = float(np.nanvar(Y, axis=0).mean())
+    return Parameters(weights, 0.1 * variance, priors.uniform(size))
+
+
+# ---- EM -------------------------------------------------------------------------------------------------------------
+
+
+def run_best(
     rows: Rows,
-    start: Parameters,
+    some: FloatArray,
+    engine: Engine,
+    starts: list[FloatArray],
     structure: Structure,
+    options: EMOptions,
     *,
-    learn_prior: bool = True,
-    max_iter: int = 200,
-    tol: float = 1e-5,
-    report: Callable[[int, float], object] = lambda done, value: None,
-) -> Fit:
+    short_iter: int = 20,
+) -> EMFit:
+    """The best of short runs from several W on some rows, continued on all."""
+    first = [start_parameters(weights, some) for weights in starts]
+    if len(first) > 1:
+        short: list[EMFit] = []
+        few = options._replace(max_iter=min(short_iter, options.max_iter))
+        while len(short) < len(first) and not (short and short[-1].interrupted):
+            short.append(run(ArrayRows(some), engine, first[len(short)], structure, few))
+        best = max(short, key=lambda fit: fit.log_likelihood)
+        if short[-1].interrupted:
+            return best._replace(converged=False, interrupted=True)
+        first = [best.parameters]
+    return run(rows, engine, first[0], structure, options)
+
+
+def run(rows: Rows, engine: Engine, start: Parameters, structure: Structure, options: EMOptions) -> EMFit:
     """EM from a start until a row gains less than `tol` nats; an interruption keeps the best so far."""
     parameters, best = start, start
     history: list[float] = []
+    report = make_reporter(options)
     try:
-        for step in range(max_iter):
-            sums = rows.sums(parameters)
+        for step in range(options.max_iter):
+            sums = rows.sums(parameters, engine)
             value = sums.log_likelihood / sums.rows
             report(step + 1, value)
             if not history or value > max(history):
                 best = parameters
             history.append(value)
-            if len(history) > 1 and abs(history[-1] - history[-2]) < tol:
-                return Fit(best, history, converged=True)
-            parameters = maximised(sums, structure, parameters, learn_prior=learn_prior)
+            if len(history) > 1 and abs(history[-1] - history[-2]) < options.tol:
+                return EMFit(best, history, converged=True)
+            parameters = maximize(sums, structure, parameters.prior)
     except KeyboardInterrupt:
         if not history:
             raise
@@ -164,5 +135,55 @@ def fit(
             ConvergenceWarning,
             stacklevel=3,
         )
-        return Fit(best, history, converged=False, interrupted=True)
-    return Fit(best, history, converged=False)
+        return EMFit(best, history, converged=False, interrupted=True)
+    return EMFit(best, history, converged=False)
+
+
+def maximize(sums: Statistics, structure: Structure, prior: priors.Prior) -> Parameters:
+    """The M-step; the noise is at least 1e-9 of the variance of the data."""
+    weights = structure.solve(sums)
+    seen = float(sums.counts.sum())
+    # About the mean, for data may be far from the origin; cross[:, -1] is the sum of a column.
+    varied = sums.squares - sums.cross[:, -1] ** 2 / np.maximum(sums.counts, 1.0)
+    least = 1e-9 * max(float(varied.sum()), 1e-7 * float(sums.squares.sum())) / seen
+    noise = max(residual(sums, weights) / seen, least)
+    return Parameters(weights, noise, priors.fit_prior(sums.shares, sums.sums, prior))
+
+
+def residual(sums: Statistics, weights: FloatArray) -> float:
+    """Σ E|y - Ww|² over all entries seen."""
+    twice = np.einsum("mp,mp->", weights, sums.cross)
+    square = np.einsum("mp,mpq,mq->", weights, sums.second, weights, optimize=True)
+    return float(sums.squares.sum() - 2.0 * twice + square)
+
+
+def make_reporter(options: EMOptions) -> Callable[[int, float], object]:
+    """A function of the iteration and its value that prints progress as the options ask."""
+    if not options.verbose:
+        return lambda done, value: None
+    begin = spoken = time.monotonic()
+
+    def speak(done: int, value: float) -> None:
+        nonlocal spoken
+        now = time.monotonic()
+        if options.verbose > 1 or now - spoken >= 2.0:
+            spoken = now
+            print(
+                f"CircularPCA: iteration {done} of at most {options.max_iter}, {value:.4f} nats a row, "
+                f"{now - begin:.0f} s",
+                file=sys.stderr,
+                flush=True,
+            )
+
+    return speak
+
+
+def warn_unconverged(history: list[float], tol: float) -> None:
+    """Say by how much a fit has not converged."""
+    last = abs(history[-1] - history[-2]) if len(history) > 1 else np.inf
+    warnings.warn(
+        f"EM did not converge within {len(history)} iterations: the last gained {last:.2g} nats a row, above "
+        f"tol = {tol:g}; raise max_iter or tol",
+        ConvergenceWarning,
+        stacklevel=4,
+    )

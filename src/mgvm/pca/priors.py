@@ -1,7 +1,7 @@
-"""Priors of the latent angles of circular PCA: mixtures of distributions exp(hᵀv - ½vᵀGv), v = (cos φ, sin φ).
+"""Priors of the latent angles of circular PCA: mixtures of densities exp(hᵀv - ½vᵀGv), v = (cos φ, sin φ).
 
-The posterior of a row under such a prior is a mixture of as many distributions of the same kind. One component with G =
-0 is the independent von Mises prior; many of them are a joint prior of any shape, still with an M-step in closed form.
+The posterior of a row under such a prior is a mixture of as many densities of the same kind. One component with G = 0
+is the independent von Mises prior; many of them are a joint prior of any shape, still with an M-step in closed form.
 """
 
 from __future__ import annotations
@@ -13,10 +13,6 @@ from scipy.special import ive
 
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.exponential_family import concentration
-
-_LEAST_SHARE = 1e-12
-_EMPTY = 1e-7  # share of a kernel's component that is dropped
-_NARROWEST = 1e-6  # 1 - R of a component: a milliradian
 
 
 class Prior(NamedTuple):
@@ -48,17 +44,18 @@ def uniform(size: int) -> Prior:
 
 def von_mises(weights: FloatArray, eta: ComplexArray) -> Prior:
     """A mixture of products of von Mises distributions, η = κ e^{iμ} of shape (K, D)."""
-    logs = np.log(np.maximum(weights, _LEAST_SHARE)) - _log_normalizer(eta)
+    logs = np.log(np.maximum(weights, 1e-12)) - _log_normalizer(eta)
     twice = 2 * eta.shape[1]
     return Prior(logs, np.concatenate([eta.real, eta.imag], axis=1), np.zeros((twice, twice)))
 
 
 def _log_normalizer(eta: ComplexArray) -> FloatArray:
+    """log Π_d 2π I₀(κ_d) of every component, (K,)."""
     kappa = np.abs(eta)
     return np.asarray((np.log(2.0 * np.pi * ive(0, kappa)) + kappa).sum(axis=1))
 
 
-def of_components(prior: Prior, which: np.ndarray) -> Prior:
+def take_components(prior: Prior, which: np.ndarray) -> Prior:
     """Some of the components, their weights as they are."""
     return prior._replace(log_weights=prior.log_weights[which], linear=prior.linear[which])
 
@@ -73,19 +70,39 @@ def with_background(prior: Prior, share: float) -> Prior:
     return von_mises(np.append((1.0 - share) * weights_of(prior), share), eta)._replace(kernel=prior.kernel)
 
 
-def fitted(shares: FloatArray, sums: ComplexArray, before: Prior | None = None) -> Prior:
+def fit_prior(shares: FloatArray, sums: ComplexArray, before: Prior) -> Prior:
     """The M-step: shares (K,) of the rows and Σ share E[e^{iφ}] (K, D); a background is kept, and so is a kernel."""
-    if before is not None and len(shares) > 1 and not before.linear[-1].any():
-        others = fitted(shares[:-1], sums[:-1], of_components(before, np.arange(len(shares) - 1)))
+    if has_background(before):
+        others = fit_prior(shares[:-1], sums[:-1], take_components(before, np.arange(len(shares) - 1)))
         return with_background(others, float(weights_of(before)[-1]))
-    mean = sums / np.maximum(shares, _LEAST_SHARE)[:, None]
-    if before is not None and before.kernel:
-        used = shares > _EMPTY * shares.sum()
+    mean = sums / np.maximum(shares, 1e-12)[:, None]
+    if before.kernel:
+        used = shares > 1e-7 * shares.sum()  # the others are dropped
         eta = np.abs(before.resultants[used]) * np.exp(1j * np.angle(mean[used]))
         return von_mises(shares[used] / shares[used].sum(), eta)._replace(kernel=True)
-    spread = np.maximum(1.0 - np.abs(mean), _NARROWEST)
+    spread = np.maximum(1.0 - np.abs(mean), 1e-6)  # a milliradian wide at least
     kappa = np.array([[concentration(float(one)) for one in row] for row in spread])
     return von_mises(shares / shares.sum(), kappa * np.exp(1j * np.angle(mean)))
+
+
+def has_background(prior: Prior) -> bool:
+    """Whether the last of several components is uniform."""
+    return len(prior.linear) > 1 and not prior.linear[-1].any()
+
+
+def fit_background(log_odds: FloatArray, before: float, *, worth: float = 20.0, tol: float = 1e-6) -> float:
+    """The share ε that maximises Σ log((1-ε)p(y) + ε p₀(y)) by EM, from log p₀(y)/p(y) of every row.
+
+    The share before counts as much as `worth` rows; EM ends when the share moves by less than `tol`.
+    """
+    share = before
+    for _ in range(200):
+        exponent = np.clip(log_odds + np.log(share / (1.0 - share)), -700.0, 700.0)
+        new = float((np.sum(1.0 / (1.0 + np.exp(-exponent))) + worth * before) / (len(log_odds) + worth))
+        if abs(new - share) < tol:
+            break
+        share = new
+    return share
 
 
 def log_shares(prior: Prior) -> FloatArray:

@@ -1,21 +1,20 @@
-"""Where the rows of circular PCA are: an array, in memory or mapped from a file, read a chunk at a time.
+"""Where the rows of circular PCA are: an array in memory or mapped from a file, read in chunks, or a Dask array.
+
+A fit needs three things of its rows: facts to check, a random subset in memory, and the E-step summed over all of them.
+Of a Dask array every E-step is taken block by block where the block is, and only sums travel; nothing is kept by the
+workers but the blocks, which Dask computes again where a worker was lost: the same answer. What a fitted model tells of
+a Dask array is a Dask array again, computed when it is asked for.
 
 Rows without any entry say nothing; they are left out wherever something is learnt.
-
-Rows of circular PCA in a Dask array: every E-step is taken block by block where the block is; only sums travel.
-
-Nothing is kept by the workers but the blocks, which Dask computes again where a worker was lost: the same answer.
-
-Data of circular PCA as users hand them in: checked, and named in messages that say what to do.
-
-What a fitted circular PCA tells of rows, a chunk at a time; of a Dask array, when it is asked.
 """
 
 from __future__ import annotations
 
+import operator
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import cached_property, partial, reduce
 from importlib import import_module
 from typing import Any, Literal, Protocol
 
@@ -23,20 +22,13 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from mgvm._validation import FloatArray
-from mgvm.pca.e_step import Engine, Moments, Parameters, Statistics, expectation, statistics
+from mgvm.pca.e_step import Engine, Parameters, RowMoments, Statistics, expectation, sum_statistics
 
 CHUNK = 65_536  # rows held as doubles at once
 
 
-class Rows(Protocol):
-    """Anything that can sum statistics over its rows."""
-
-    def sums(self, parameters: Parameters) -> Statistics:
-        """The E-step at given parameters, summed."""
-
-
 @dataclass(frozen=True)
-class Facts:
+class RowFacts:
     """Of rows: their number, those without any entry, infinite entries, and of every column entries, least and most."""
 
     rows: int
@@ -51,8 +43,8 @@ class Facts:
         """Whether no row lacks some of its entries."""
         return bool((self.counts == self.rows - self.empty).all())
 
-    def __add__(self, other: Facts) -> Facts:
-        return Facts(
+    def __add__(self, other: RowFacts) -> RowFacts:
+        return RowFacts(
             self.rows + other.rows,
             self.empty + other.empty,
             self.infinite + other.infinite,
@@ -62,23 +54,25 @@ class Facts:
         )
 
 
-class Source(Protocol):
+class Rows(Protocol):
     """Data to learn from."""
 
-    facts: Facts
-
-    def rows(self, engine: Engine) -> Rows:
-        """The rows with an E-step."""
+    @property
+    def facts(self) -> RowFacts:
+        """What to check."""
 
     def subset(self, most: int, rng: np.random.Generator) -> FloatArray:
         """Rows with entries in memory: all, or `most` of them at random, in their order."""
 
+    def sums(self, parameters: Parameters, engine: Engine) -> Statistics:
+        """The E-step at given parameters, summed over all rows."""
 
-def facts_of(Y: Any) -> Facts:
-    """Of one chunk."""
+
+def collect_facts(Y: Any) -> RowFacts:
+    """What there is to check in a chunk of rows."""
     values = np.asarray(Y, dtype=np.float64)
     missing = np.isnan(values)
-    return Facts(
+    return RowFacts(
         len(values),
         int(missing.all(axis=1).sum()),
         int(np.isinf(values).sum()),
@@ -88,39 +82,22 @@ def facts_of(Y: Any) -> Facts:
     )
 
 
-def with_entries(Y: Any) -> FloatArray:
+def drop_empty(Y: Any) -> FloatArray:
     """A chunk as doubles, without rows that have no entry."""
     values = np.ascontiguousarray(Y, dtype=np.float64)
     empty = np.isnan(values).all(axis=1)
     return values[~empty] if empty.any() else values
 
 
-def chunk_sums(Y: Any, parameters: Parameters, engine: Engine) -> Statistics:
+def sum_chunk(Y: Any, parameters: Parameters, engine: Engine) -> Statistics:
     """The E-step of one chunk, summed.
 
     Every E-step begins anew: nothing is kept of the rows between two of them, so that what is learnt does not depend on
     where, how often, or in what chunks they are read.
     """
-    values = with_entries(Y)
+    values = drop_empty(Y)
     nowhere = np.full((len(values), parameters.size), np.nan)
-    return statistics(values, expectation(values, parameters, engine, nowhere))
-
-
-@dataclass(frozen=True)
-class InMemory:
-    """Rows of an array with an E-step."""
-
-    Y: Any
-    engine: Engine
-    chunk: int = CHUNK
-
-    def sums(self, parameters: Parameters) -> Statistics:
-        """The E-step at given parameters, summed chunk by chunk."""
-        parts = (chunk_sums(part, parameters, self.engine) for part in chunks(self.Y, self.chunk))
-        total = next(parts)
-        for part in parts:
-            total = total + part
-        return total
+    return sum_statistics(values, expectation(values, parameters, engine, nowhere))
 
 
 class ArrayRows:
@@ -128,29 +105,30 @@ class ArrayRows:
 
     def __init__(self, Y: Any):
         self._Y = Y
-        parts = (facts_of(part) for part in chunks(Y, CHUNK))
-        self.facts = next(parts)
-        for part in parts:
-            self.facts = self.facts + part
 
-    def rows(self, engine: Engine) -> InMemory:
-        """The rows with an E-step."""
-        return InMemory(self._Y, engine, CHUNK)
+    @cached_property
+    def facts(self) -> RowFacts:
+        """What to check."""
+        return reduce(operator.add, map(collect_facts, chunks(self._Y)))
 
     def subset(self, most: int, rng: np.random.Generator) -> FloatArray:
         """Rows with entries in memory: all, or `most` of them at random, in their order."""
-        return with_entries(self._Y[chosen(len(self._Y), most, rng)])
+        return drop_empty(self._Y[choose_rows(len(self._Y), most, rng)])
+
+    def sums(self, parameters: Parameters, engine: Engine) -> Statistics:
+        """The E-step at given parameters, summed over all rows chunk by chunk."""
+        return reduce(operator.add, (sum_chunk(part, parameters, engine) for part in chunks(self._Y)))
 
 
-def chosen(count: int, most: int, rng: np.random.Generator) -> Any:
+def choose_rows(count: int, most: int, rng: np.random.Generator) -> Any:
     """Which rows: all, or `most` at random, in their order."""
     return slice(None) if count <= most else np.sort(rng.choice(count, most, replace=False))
 
 
-def chunks(Y: Any, size: int) -> Iterator[Any]:
-    """So many rows at a time."""
-    for begin in range(0, len(Y), size):
-        yield Y[begin : begin + size]
+def chunks(Y: Any) -> Iterator[Any]:
+    """`CHUNK` rows at a time."""
+    for begin in range(0, len(Y), CHUNK):
+        yield Y[begin : begin + CHUNK]
 
 
 def is_dask(X: Any) -> bool:
@@ -158,7 +136,7 @@ def is_dask(X: Any) -> bool:
     return hasattr(X, "dask") and hasattr(X, "compute")
 
 
-def as_array(X: Any) -> Any:
+def as_dask_array(X: Any) -> Any:
     """A Dask array (n, M) of known size, all columns in one block."""
     array = X.to_dask_array(lengths=True) if hasattr(X, "to_dask_array") else X
     if array.ndim != 2:
@@ -170,24 +148,8 @@ def as_array(X: Any) -> Any:
     return array if array.numblocks[1] == 1 else array.rechunk({1: -1})
 
 
-@dataclass(frozen=True)
-class OnCluster:
-    """Blocks of rows with an E-step."""
-
-    blocks: list[Any]
-    engine: Engine
-
-    def sums(self, parameters: Parameters) -> Statistics:
-        """The E-step at given parameters: as many sums as blocks come back, and are added in the order of the rows."""
-        parts = computed(chunk_sums, self.blocks, parameters, self.engine)
-        total: Statistics = parts[0]
-        for part in parts[1:]:
-            total = total + part
-        return total
-
-
 class DaskRows:
-    """A Dask array (n, M); see `_pca_rows.Source`. Persist it first if its blocks take long to make."""
+    """A Dask array (n, M). Persist it first if its blocks take long to make."""
 
     def __init__(self, array: Any):
         self._array = array
@@ -195,21 +157,22 @@ class DaskRows:
         self._blocks = [
             block for block, size in zip(array.to_delayed().ravel(), array.chunks[0], strict=True) if size > 0
         ]
-        parts = computed(facts_of, self._blocks)
-        self.facts = parts[0]
-        for part in parts[1:]:
-            self.facts = self.facts + part
 
-    def rows(self, engine: Engine) -> OnCluster:
-        """The rows with an E-step."""
-        return OnCluster(self._blocks, engine)
+    @cached_property
+    def facts(self) -> RowFacts:
+        """What to check."""
+        return reduce(operator.add, compute_blocks(collect_facts, self._blocks))
 
     def subset(self, most: int, rng: np.random.Generator) -> FloatArray:
         """Rows with entries in memory: all, or `most` of them at random, in their order."""
-        return with_entries(self._array[chosen(self._array.shape[0], most, rng)].compute())
+        return drop_empty(self._array[choose_rows(self._array.shape[0], most, rng)].compute())
+
+    def sums(self, parameters: Parameters, engine: Engine) -> Statistics:
+        """The E-step at given parameters: as many sums as blocks come back, and are added in the order of the rows."""
+        return reduce(operator.add, compute_blocks(sum_chunk, self._blocks, parameters, engine))
 
 
-def computed(function: Callable[..., Any], blocks: list[Any], *arguments: Any) -> list[Any]:
+def compute_blocks(function: Callable[..., Any], blocks: list[Any], *arguments: Any) -> list[Any]:
     """A function of every block, computed where the blocks are."""
     dask = import_module("dask")
     call = dask.delayed(function, pure=False)
@@ -218,28 +181,28 @@ def computed(function: Callable[..., Any], blocks: list[Any], *arguments: Any) -
     return list(dask.compute(*[call(block, *shared) for block in blocks]))
 
 
-def mapped(array: Any, function: Callable[..., FloatArray], columns: int | None, **options: Any) -> Any:
+def map_blocks(array: Any, function: Callable[[Any], FloatArray], columns: int | None) -> Any:
     """A function of rows as a Dask array: of `columns` columns, or of one value a row."""
     if columns is None:
-        return array.map_blocks(function, dtype=np.float64, meta=np.empty(0), drop_axis=1, **options)
+        return array.map_blocks(function, dtype=np.float64, meta=np.empty(0), drop_axis=1)
     chunks = (array.chunks[0], (columns,))
-    return array.map_blocks(function, dtype=np.float64, meta=np.empty((0, 0)), chunks=chunks, **options)
+    return array.map_blocks(function, dtype=np.float64, meta=np.empty((0, 0)), chunks=chunks)
 
 
-def source_of(estimator: Any, X: Any) -> Source:
+def open_rows(estimator: Any, X: Any) -> Rows:
     """Data to learn from; a Dask array stays where it is, a mapped file is read in chunks."""
-    Y = checked(estimator, X, reset=True)
+    Y = validate_rows(estimator, X, reset=True)
     if Y.shape[0] == 0:
         raise ValueError("X has no rows; give two at least")
-    source: Source = DaskRows(Y) if is_dask(Y) else ArrayRows(Y)
-    refuse(source.facts)
-    return source
+    rows: Rows = DaskRows(Y) if is_dask(Y) else ArrayRows(Y)
+    refuse(rows.facts)
+    return rows
 
 
-def checked(estimator: Any, X: Any, *, reset: bool = False) -> Any:
+def validate_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     """An array (n, M), or a Dask array; one mapped from a file is not converted, for that would read it whole."""
     if is_dask(X):
-        array = as_array(X)
+        array = as_dask_array(X)
         if reset:
             estimator.n_features_in_ = array.shape[1]
         elif array.shape[1] != estimator.n_features_in_:
@@ -259,8 +222,8 @@ def checked(estimator: Any, X: Any, *, reset: bool = False) -> Any:
     )
 
 
-def refuse(facts: Facts) -> None:
-    """What nothing can be learnt from; rows without entries are counted, and left out."""
+def refuse(facts: RowFacts) -> None:
+    """Refuse what nothing can be learnt from; warn of rows without entries, which are left out."""
     if facts.infinite:
         raise ValueError(f"X has {facts.infinite} infinite entries; mark missing ones with NaN")
     if facts.rows - facts.empty < 2:
@@ -280,8 +243,8 @@ def refuse(facts: Facts) -> None:
         raise ValueError("all columns are constant: there are no angles to learn")
 
 
-def warn_of(facts: Facts, size: int, *, structured: bool) -> None:
-    """What the data cannot tell."""
+def warn_about(facts: RowFacts, size: int, *, structured: bool) -> None:
+    """Warn of what the data cannot tell."""
     steady, columns = np.flatnonzero(facts.least == facts.most), facts.counts.size
     if steady.size:
         warnings.warn(
@@ -306,33 +269,29 @@ def warn_of(facts: Facts, size: int, *, structured: bool) -> None:
         )
 
 
-What = Literal["angles", "denoised", "log_likelihood"]
+Quantity = Literal["angles", "denoised", "log_likelihood"]
 
 
-@dataclass(frozen=True)
-class Reader:
-    """Parameters and an E-step; can be sent to workers."""
+def posterior_moments(Y: Any, parameters: Parameters, engine: Engine) -> RowMoments:
+    """Posterior moments of a chunk of rows (n, M)."""
+    values = np.ascontiguousarray(Y, dtype=np.float64)
+    if np.isinf(values).any():
+        raise ValueError("X has infinite entries; mark missing ones with NaN")
+    return expectation(values, parameters, engine, np.full((len(values), parameters.size), np.nan))
 
-    parameters: Parameters
-    engine: Engine
 
-    def moments(self, Y: Any) -> Moments:
-        """Posterior moments of rows (n, M)."""
-        values = np.ascontiguousarray(Y, dtype=np.float64)
-        if np.isinf(values).any():
-            raise ValueError("X has infinite entries; mark missing ones with NaN")
-        return expectation(values, self.parameters, self.engine, np.full((len(values), self.parameters.size), np.nan))
+def evaluate_rows(Y: Any, parameters: Parameters, engine: Engine, quantity: Quantity) -> Any:
+    """A quantity of every row of an array, in chunks; of a Dask array, a Dask array."""
+    evaluate = partial(_evaluate_chunk, parameters=parameters, engine=engine, quantity=quantity)
+    if is_dask(Y):
+        columns = {"angles": parameters.size, "denoised": len(parameters.weights)}.get(quantity)
+        return map_blocks(Y, evaluate, columns)
+    return np.concatenate([evaluate(part) for part in chunks(Y)])
 
-    def one(self, Y: Any, what: What) -> FloatArray:
-        """Of one chunk."""
-        found = self.moments(Y)
-        if what == "denoised":
-            return self.parameters.mean_at(found.mean)
-        return found.mode if what == "angles" else found.log_likelihood
 
-    def all(self, Y: Any, what: What) -> Any:
-        """Of an array, or a promise of it of a Dask array."""
-        if is_dask(Y):
-            columns = {"angles": self.parameters.size, "denoised": len(self.parameters.weights)}.get(what)
-            return mapped(Y, self.one, columns, what=what)
-        return np.concatenate([self.one(part, what) for part in chunks(Y, CHUNK)])
+def _evaluate_chunk(Y: Any, parameters: Parameters, engine: Engine, quantity: Quantity) -> FloatArray:
+    """A quantity of every row of a chunk."""
+    found = posterior_moments(Y, parameters, engine)
+    if quantity == "denoised":
+        return parameters.mean_at(found.mean)
+    return found.mode if quantity == "angles" else found.log_likelihood

@@ -1,15 +1,14 @@
-"""Rigid links between markers: which marker turns about which, as a structure of circular PCA.
+"""What W may be: free, masked, or that of rigid links between markers, which marker turning about which.
 
 A link turns: a marker stands at its parent, or at a fixed point, plus ℓ(cos φ, sin φ) in the plane, or plus
 o + a cos φ + b sin φ in space, with vectors a and b across the axis it turns about; hidden joints put more links
-between. W is then linear in the lengths, or in a, b and o, and in the fixed points.
+between. W is then linear in the lengths, or in a, b and o, and in the fixed points (`LinearMap`).
 
-Which markers are linked: moments of squared distances without noise, fixed points, the tree of steadiest links.
-
-Two markers on a rigid link have |δ| = ℓ. Noise of variance s² a coordinate in p dimensions makes d = |δ + e| with
-E[d²] = E|δ|² + ps² and var d² = var|δ|² + 4s²E|δ|² + 2ps⁴. The least s² that explains all of var d²,
-s² = (E[d²] - √(E[d²]² - ½p var d²))/p, is the noise where the link is rigid and more where it is not: it needs no
-knowledge of the noise to compare links, and ℓ² = E[d²] - ps² follows.
+Which markers are linked is found from their distances. Two markers on a rigid link have |δ| = ℓ. Noise of variance s² a
+coordinate in p dimensions makes d = |δ + e| with E[d²] = E|δ|² + ps² and var d² = var|δ|² + 4s²E|δ|² + 2ps⁴. The least
+s² that explains all of var d², s² = (E[d²] - √(E[d²]² - ½p var d²))/p, is the noise where the link is rigid and more
+where it is not: it needs no knowledge of the noise to compare links, and ℓ² = E[d²] - ps² follows. The tree is the
+minimum spanning tree of these costs.
 """
 
 from __future__ import annotations
@@ -17,22 +16,68 @@ from __future__ import annotations
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Self
+from typing import NamedTuple, Protocol, Self
 
 import numpy as np
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.pca.em import Linear
+from mgvm.pca.e_step import Statistics
 
 _FEWEST = 3  # rows that say anything of a link
-_SURE = 5.0  # standard errors by which a marker must be seen to move in a direction to say where its centre is
-_OUTER = 0.01  # quantiles that stand for the least and the largest distance
-_LEAST = 1e-2  # of the mean square of a distance: its square without noise
-_ROUNDS = 10
-_CLOSE = 3.0  # standard errors within which links are as steady
-_SIMPLER = 0.02  # of the costs: beyond their errors, no reason to hang the tree elsewhere than on the origin
-_FREER = 1.5  # nor are these to give every root a fixed point of its own
+_LEAST = 1e-2  # squared length of a link without noise, at least, in units of its mean square
+
+
+# ---- maps from angles to rows ---------------------------------------------------------------------------------------
+
+
+class Structure(Protocol):
+    """Which W = [A B c] may be."""
+
+    def solve(self, sums: Statistics) -> FloatArray:
+        """The W (M, 2D + 1) that minimises Σ E|y - Ww|²."""
+
+
+class MaskedMap:
+    """W with zeros where `mask` (M, 2D + 1) is False."""
+
+    def __init__(self, mask: np.ndarray):
+        self.mask = mask
+
+    def solve(self, sums: Statistics) -> FloatArray:
+        """Least squares, column of the data by column."""
+        out = np.zeros(self.mask.shape)
+        for m, allowed in enumerate(self.mask):
+            used = np.flatnonzero(allowed)
+            if used.size and sums.counts[m]:
+                out[m, used] = _solve(sums.second[m][np.ix_(used, used)], sums.cross[m, used], sums.counts[m])
+        return out
+
+
+class LinearMap:
+    """W = Σ_j θ_j E_j with given E_j, basis (J, M, 2D + 1): links that several markers share, fixed directions.
+
+    `tree` is the KinematicTree that it comes from, if any.
+    """
+
+    def __init__(self, basis: FloatArray, tree: KinematicTree | None = None):
+        self.basis, self.tree = basis, tree
+
+    def solve(self, sums: Statistics) -> FloatArray:
+        """Least squares in θ."""
+        weighted = np.einsum("jmp,mpq->jmq", self.basis, sums.second)
+        matrix = np.einsum("jmq,kmq->jk", weighted, self.basis)
+        right = np.einsum("jmq,mq->j", self.basis, sums.cross)
+        theta = _solve(matrix, right, float(sums.counts.sum()))
+        return np.asarray(np.einsum("j,jmq->mq", theta, self.basis))
+
+
+def _solve(matrix: FloatArray, right: FloatArray, count: float) -> FloatArray:
+    """Least squares with a ridge, 1e-10 of the mean square of an entry, against columns that say nothing."""
+    return np.asarray(np.linalg.solve(matrix + 1e-10 * count * np.eye(len(right)), right), dtype=np.float64)
+
+
+# ---- the tree of steadiest links ------------------------------------------------------------------------------------
 
 
 class Skeleton(NamedTuple):
@@ -49,7 +94,7 @@ def steadiness(apart: FloatArray) -> tuple[float, float]:
 
     Infinite where too few vectors are complete.
     """
-    apart = complete(apart)
+    apart = drop_incomplete(apart)
     dimension = apart.shape[1]
     if len(apart) < _FEWEST:
         return np.inf, 0.0
@@ -60,21 +105,21 @@ def steadiness(apart: FloatArray) -> tuple[float, float]:
     return (mean - root) / dimension, max(root, 0.0)
 
 
-def complete(points: FloatArray) -> FloatArray:
+def drop_incomplete(points: FloatArray) -> FloatArray:
     """Rows without missing entries."""
     return points[~np.isnan(points).any(axis=1)]
 
 
-def centre_of(groups: list[FloatArray], noise: float) -> FloatArray:
+def fit_centre(groups: list[FloatArray], noise: float) -> FloatArray:
     """The common centre of spheres on which groups of points (n, p) lie, each its own, of noise variance `noise`.
 
     It minimises Σ var|x - c|²/E|x - c|², the variances without noise: q = |x|² has cov(q, x) = cov(|δ|², δ) + 2s²E[x].
     Directions in which nothing moves leave the centre at the mean.
     """
-    groups = [points for points in map(complete, groups) if len(points) >= _FEWEST]
+    groups = [points for points in map(drop_incomplete, groups) if len(points) >= _FEWEST]
     anchor = np.mean([points.mean(axis=0) for points in groups], axis=0) if groups else np.zeros(2)
     centre = anchor
-    for _ in range(_ROUNDS):
+    for _ in range(10):
         matrix, right = np.zeros((anchor.size, anchor.size)), np.zeros(anchor.size)
         error = 0.0
         for points in groups:
@@ -89,7 +134,8 @@ def centre_of(groups: list[FloatArray], noise: float) -> FloatArray:
             right += weight * (0.5 * cross - noise * mean)
             error += weight**2 * noise**2 * 2.0 / len(points)
         values, vectors = np.linalg.eigh(matrix)
-        used = (values > _SURE * np.sqrt(error)) & (values > 1e-9 * max(values[-1], 0.0))
+        # A marker must be seen to move by five standard errors in a direction to say where its centre is.
+        used = (values > 5.0 * np.sqrt(error)) & (values > 1e-9 * max(values[-1], 0.0))
         step = vectors[:, used] @ ((vectors[:, used].T @ right) / values[used])
         new = anchor + step
         if np.allclose(new, centre, rtol=0.0, atol=1e-9 * (1.0 + float(np.abs(new).max()))):
@@ -98,52 +144,55 @@ def centre_of(groups: list[FloatArray], noise: float) -> FloatArray:
     return np.asarray(centre)
 
 
-def skeleton(markers: FloatArray, *, offset: bool = True) -> Skeleton:
+def find_skeleton(markers: FloatArray, *, offset: bool = True) -> Skeleton:
     """The tree of markers (n, K, p) whose links are steadiest, hung on the origin or, if far better, elsewhere."""
     count, dimension = markers.shape[1:]
     pairs = np.full((count, count), np.inf)
     for i in range(count):
         for j in range(i):
             pairs[i, j] = pairs[j, i] = 0.5 * steadiness(markers[:, i] - markers[:, j])[0]
-    origin = hung(markers, pairs, np.zeros((count, dimension)), "origin")
+    origin = hang_tree(markers, pairs, np.zeros((count, dimension)), "origin")
     if not offset:
         return origin
     each = [markers[:, k] for k in range(count)]
     noise = float(min(pairs.min(), origin.costs.min()))
-    alone = np.array([centre_of([points], noise) for points in each])
-    own = hung(markers, pairs, alone, "own")
-    common = [_settled(markers, pairs, start) for start in (*alone, centre_of(each, noise))]
+    alone = np.array([fit_centre([points], noise) for points in each])
+    own = hang_tree(markers, pairs, alone, "own")
+    common = [_alternate(markers, pairs, start) for start in (*alone, fit_centre(each, noise))]
     best = min(common, key=lambda found: found.costs.sum())
-    if own.parents.count(-1) > 1 and _FREER * own.costs.sum() < min(best.costs.sum(), origin.costs.sum()):
+    # A fixed point for every root must be far better than one for all; one elsewhere, better than the origin beyond the
+    # errors of the costs.
+    if own.parents.count(-1) > 1 and 1.5 * own.costs.sum() < min(best.costs.sum(), origin.costs.sum()):
         return own
-    limit = 1.0 + _SIMPLER + np.sqrt(2.0 / len(markers))
+    limit = 1.02 + np.sqrt(2.0 / len(markers))
     return origin if origin.costs.sum() <= limit * best.costs.sum() else best
 
 
-def _settled(markers: FloatArray, pairs: FloatArray, centre: FloatArray) -> Skeleton:
+def _alternate(markers: FloatArray, pairs: FloatArray, centre: FloatArray) -> Skeleton:
     """A tree and the fixed point its roots share, in turns."""
-    found = hung(markers, pairs, np.tile(centre, (markers.shape[1], 1)), "common")
-    for _ in range(_ROUNDS):
+    found = hang_tree(markers, pairs, np.tile(centre, (markers.shape[1], 1)), "common")
+    for _ in range(10):
         roots = [markers[:, k] for k, parent in enumerate(found.parents) if parent < 0]
-        centre = centre_of(roots, float(found.costs.min()))
-        new = hung(markers, pairs, np.tile(centre, (markers.shape[1], 1)), "common")
+        centre = fit_centre(roots, float(found.costs.min()))
+        new = hang_tree(markers, pairs, np.tile(centre, (markers.shape[1], 1)), "common")
         if not new.costs.sum() < found.costs.sum():
             break
         found = new
     return found
 
 
-def hung(markers: FloatArray, pairs: FloatArray, centres: FloatArray, fixed: str) -> Skeleton:
+def hang_tree(markers: FloatArray, pairs: FloatArray, centres: FloatArray, fixed: str) -> Skeleton:
     """The minimum spanning tree of markers and the fixed points that each may turn about."""
     count = markers.shape[1]
     ground = np.array([steadiness(markers[:, k] - centres[k])[0] for k in range(count)])
-    # The variance of n normal numbers is known to √(2/n): what is as steady within that hangs on the fixed point.
-    ground /= 1.0 + _CLOSE * np.sqrt(2.0 / len(markers))
-    parents, costs = spanning(ground, pairs)
+    # The variance of n normal numbers is known to √(2/n): what is as steady within three times that hangs on the fixed
+    # point.
+    ground /= 1.0 + 3.0 * np.sqrt(2.0 / len(markers))
+    parents, costs = span_tree(ground, pairs)
     return Skeleton(tuple(parents.tolist()), costs, fixed, centres)
 
 
-def spanning(ground: FloatArray, pairs: FloatArray) -> tuple[np.ndarray, FloatArray]:
+def span_tree(ground: FloatArray, pairs: FloatArray) -> tuple[np.ndarray, FloatArray]:
     """Parents (-1 for the ground) in the minimum spanning tree, by Prim's algorithm, and the cost of every link."""
     parents, costs, left = np.full(ground.size, -1), ground.copy(), set(range(ground.size))
     while left:
@@ -155,40 +204,38 @@ def spanning(ground: FloatArray, pairs: FloatArray) -> tuple[np.ndarray, FloatAr
     return parents, costs
 
 
-def divided(apart: FloatArray, links: int) -> FloatArray:
+def divide_links(apart: FloatArray, links: int) -> FloatArray:
     """Lengths of `links` links in a row that make vectors (n, p).
 
     Of one, from its mean square; of several, such that they reach from the least to the largest distance.
     """
     square = steadiness(apart)[1]
-    apart = complete(apart)
+    apart = drop_incomplete(apart)
     if len(apart) == 0:
         return np.ones(links)
     distance = np.sqrt(np.einsum("ni,ni->n", apart, apart))
     scale = max(float(np.sqrt(np.mean(distance**2))), 1e-12)
     if links == 1:
         return np.array([max(np.sqrt(square), 1e-2 * scale)])
-    least, most = np.quantile(distance, [_OUTER, 1.0 - _OUTER])
+    least, most = np.quantile(distance, [0.01, 0.99])  # outliers aside
     parts = np.concatenate([[0.5 * (most + least)], np.full(links - 1, 0.5 * (most - least) / (links - 1))])
     return np.maximum(parts, 1e-2 * scale)
 
 
-def plane_of(apart: FloatArray) -> tuple[FloatArray, FloatArray]:
+def fit_plane(apart: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Of vectors (n, 3) on a circle: its centre, and two unit vectors (3, 2) that span its plane."""
-    apart = complete(apart)
+    apart = drop_incomplete(apart)
     if len(apart) < _FEWEST:
         return np.zeros(3), np.eye(3)[:, :2]
     mean = apart.mean(axis=0)
     values, vectors = np.linalg.eigh(np.cov(apart.T, bias=True))
     axes = vectors[:, :0:-1]
     # The axis moves least: what it varies by is noise.
-    return mean + axes @ centre_of([(apart - mean) @ axes], float(max(values[0], 0.0))), axes
+    return mean + axes @ fit_centre([(apart - mean) @ axes], float(max(values[0], 0.0))), axes
 
 
 FIXED = ("common", "own", "origin")
-_NOTHING = 0.2  # of 1 - ½p var d²/E[d²]²: below it, a link may as well be noise
-_GIVES = 0.04  # of its length that a rigid link may vary by, beyond noise
-_APART = 6.0  # standard errors by which noise of the same variance may seem to differ between links
+_NOTHING = 0.2  # 1 - ½p var d²/E[d²]²: below it, a link may as well be noise
 
 
 @dataclass(frozen=True)
@@ -209,9 +256,7 @@ class KinematicTree:
         by all markers beyond it, and its offset along the axis is part of c.
     fixed : {"common", "own", "origin"}
         Whether the roots turn about one point, each about its own, or about the origin. Short arcs say little of where
-        their centre is: a common one is known far better. Under ``prior="uniform"``, which wants angles all around, a
-        fixed point that is learnt is drawn to short arcs: give markers relative to it, and "origin". In space, the
-        offset c is free unless this is "origin".
+        their centre is: a common one is known far better. In space, the offset c is free unless this is "origin".
 
     Examples
     --------
@@ -269,7 +314,7 @@ class KinematicTree:
             above.append(self.parents[above[-1]])
         return above[::-1]
 
-    def structure(self, *, offset: bool = True) -> Linear:
+    def structure(self, *, offset: bool = True) -> LinearMap:
         """W as a linear function of lengths, or of a and b, then of the fixed points, unless they are the origin."""
         parts: list[FloatArray] = []
         size = self.n_angles
@@ -281,7 +326,7 @@ class KinematicTree:
                     parts += [self._beyond(marker, [(i, at, 1.0)]) for at in (link, size + link) for i in range(3)]
         if offset and self.fixed != "origin":
             parts += self._points()
-        return Linear(np.array(parts), tree=self)
+        return LinearMap(np.array(parts), tree=self)
 
     def _points(self) -> list[FloatArray]:
         """What the fixed points move, a coordinate each."""
@@ -316,8 +361,8 @@ class KinematicTree:
                 out += value * self._beyond(marker, [(coordinate, column, 1.0)])
         return out
 
-    def is_rigid(self, Y: FloatArray, *, offset: bool = True) -> bool:
-        """Whether one variance of noise explains how lengths vary, but for some hundredths; hidden joints are free.
+    def is_rigid(self, Y: FloatArray, *, offset: bool = True, slack: float = 0.04) -> bool:
+        """Whether one variance of noise explains how lengths vary, but for a share `slack`; hidden joints are free.
 
         Columns vary by the noise at least, in any direction: more than their least principal variance it cannot be.
         """
@@ -331,26 +376,27 @@ class KinematicTree:
                 if not square > np.sqrt(_NOTHING) * (square + self.dimension * variance):
                     return False
                 found.append((variance if parent < 0 else 0.5 * variance, square))
-        rows = complete(np.asarray(Y, dtype=np.float64))
+        rows = drop_incomplete(np.asarray(Y, dtype=np.float64))
         if not found or len(rows) <= rows.shape[1]:
             return False
-        noise, slack = min(variance for variance, _ in found), 1.0 + _APART * np.sqrt(2.0 / len(Y))
-        if noise > slack * float(np.linalg.eigvalsh(np.cov(rows.T))[0]):
+        noise = min(variance for variance, _ in found)
+        # Noise of the same variance may seem to differ by six standard errors between links.
+        limit = 1.0 + 6.0 * np.sqrt(2.0 / len(Y))
+        if noise > limit * float(np.linalg.eigvalsh(np.cov(rows.T))[0]):
             return False
-        most = slack * noise
-        return all(variance <= most + _GIVES**2 * square for variance, square in found)
+        return all(variance <= limit * noise + slack**2 * square for variance, square in found)
 
     def _turning(self, marker: int, apart: FloatArray, *, offset: bool) -> list[tuple[int, int, float]]:
         """Entries of W that make a marker turn about its parent."""
         numbers, size = self.links(marker), self.n_angles
         if self.dimension == 2:
-            lengths = divided(apart, len(numbers))
+            lengths = divide_links(apart, len(numbers))
             both = zip(numbers, map(float, lengths), strict=True)
             return [entry for k, length in both for entry in ((0, k, length), (1, size + k, length))]
-        centre, axes = plane_of(apart)
+        centre, axes = fit_plane(apart)
         if not offset or self.fixed == "origin":
             centre = np.zeros(3)
-        lengths = divided((apart - centre) @ axes, len(numbers))
+        lengths = divide_links((apart - centre) @ axes, len(numbers))
         out = [(i, -1, float(centre[i])) for i in range(3)]
         for k, length in zip(numbers, lengths, strict=True):
             out += [(i, column, float(length * axes[i, j])) for j, column in ((0, k), (1, size + k)) for i in range(3)]
@@ -364,18 +410,19 @@ class KinematicTree:
             return out
         apart = [markers[:, k] - markers[:, parent] for k, parent in enumerate(self.parents) if parent >= 0]
         costs = [0.5 * steadiness(one)[0] for one in apart]
-        own = [centre_of([markers[:, root]], 0.0) for root in roots]
+        own = [fit_centre([markers[:, root]], 0.0) for root in roots]
         costs += [steadiness(markers[:, root] - c)[0] for root, c in zip(roots, own, strict=True)]
         noise = float(min(costs))
         groups = [[markers[:, root]] for root in roots]
         if self.fixed == "common":
             groups = [[markers[:, root] for root in roots]] * len(roots)
         for root, group in zip(roots, groups, strict=True):
-            out[root] = centre_of(group, noise)
+            out[root] = fit_centre(group, noise)
         return out
 
     def _warn_of_nothing(self, marker: int, apart: FloatArray) -> None:
-        apart = complete(apart)
+        """Warn of a marker whose link cannot be told from noise."""
+        apart = drop_incomplete(apart)
         if self.hidden[marker] or len(apart) < 2:
             return
         square = np.einsum("ni,ni->n", apart, apart)
@@ -393,7 +440,7 @@ class KinematicTree:
             )
 
     @classmethod
-    def found(cls, Y: FloatArray, n_angles: int, *, dimension: int = 2, offset: bool = True) -> Self:
+    def from_data(cls, Y: FloatArray, n_angles: int, *, dimension: int = 2, offset: bool = True) -> Self:
         """The tree of steadiest links: a minimum spanning tree, its cost the noise that would explain a link's length.
 
         It hangs on the origin unless another fixed point makes its links much steadier. Hidden joints go where the
@@ -417,7 +464,7 @@ class KinematicTree:
                 f"{rows.shape} and {n_angles} angles"
             )
         markers = rows.reshape(len(rows), -1, dimension)
-        found = skeleton(markers, offset=offset)
+        found = find_skeleton(markers, offset=offset)
         hidden = np.zeros(markers.shape[1], dtype=int)
         for _ in range(n_angles - hidden.size):
             hidden[np.argmax(found.costs / (1.0 + 10.0 * hidden))] += 1

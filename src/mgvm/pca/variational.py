@@ -1,17 +1,15 @@
-"""The search of variational Bayes for circular PCA: updates until the free energy settles, and angles dropped.
+"""Variational Bayes for circular PCA: as many angles as the data support.
 
-Variational Bayes for circular PCA: Gaussian rows of W, a Gamma distribution of the noise's precision, and as many
-angles as the data support.
-
-With w = (v, 1), rows W_m of W, the precision τ of the noise, and one precision α_d for both columns of angle d,
+Rows W_m of W are Gaussian, and the precision τ of the noise has a Gamma distribution. With w = (v, 1) and one precision
+α_d for both columns of angle d,
 
     y_m ~ N(W_m·w, 1/τ),  W_m ~ N(0, Λ⁻¹), Λ = diag(α, α, β),  τ ~ Gamma(a₀, b₀),  φ ~ its prior,
 
 and q(φ, W, τ) = Π_n q(φ_n) Π_m q(W_m) q(τ). Each factor is the best one given the others:
 
-    q(φ_n): exp E[log p(y_n | φ)] p(φ), a distribution exp(hᵀv - ½vᵀGv) with E[W_mW_mᵀ] = W̄_mW̄_mᵀ + S_m in the place
-    of W_mW_mᵀ q(W_m): N(W̄_m, S_m), S_m = (τ̄ Σ E[wwᵀ] + Λ)⁻¹, W̄_m = τ̄ S_m Σ y_m E[w], over the rows in which entry m
-    was seen q(τ):   Gamma(a, b), a = a₀ + ½ entries, b = b₀ + ½ Σ E(y_m - W_m·w)²
+    q(φ_n): exp E[log p(y_n | φ)] p(φ), exp(hᵀv - ½vᵀGv) with E[W_mW_mᵀ] = W̄_mW̄_mᵀ + S_m in the place of W_mW_mᵀ
+    q(W_m): N(W̄_m, S_m), S_m = (τ̄ Σ E[wwᵀ] + Λ)⁻¹, W̄_m = τ̄ S_m Σ y_m E[w], over the rows in which entry m was seen
+    q(τ):   Gamma(a, b), a = a₀ + ½ entries, b = b₀ + ½ Σ E(y_m - W_m·w)²
 
 α and the prior of the angles are maximised: α_d = entries of A_d and B_d over Σ E[their squares]. The free energy is
 
@@ -38,13 +36,13 @@ from scipy.special import digamma, gammaln
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.pca import priors
-from mgvm.pca.e_step import Parameters, Statistics
-from mgvm.pca.em import Fit, Masked, Structure, residual
+from mgvm.pca.e_step import Engine, Parameters, Statistics
+from mgvm.pca.em import EMFit, EMOptions, make_reporter, residual
 from mgvm.pca.rows import Rows
+from mgvm.pca.skeleton import MaskedMap, Structure
 
 _SHAPE = 1e-3  # a₀; b₀ is that times the mean square of the data
 _VAGUE = 1e-6  # β, in units of the mean square of the data
-_ROUNDS = 5  # of the updates of W, α, τ between two E-steps
 
 
 class Belief(NamedTuple):
@@ -68,7 +66,7 @@ def precisions(relevance: FloatArray, scale: Scale) -> FloatArray:
     return np.concatenate([relevance, relevance, [_VAGUE / scale.square]])
 
 
-def begin(start: Parameters, scale: Scale) -> Belief:
+def begin_belief(start: Parameters, scale: Scale) -> Belief:
     """W is known to be `start`, to within a thousandth of the noise."""
     size, spread = start.size, np.zeros((*start.weights.shape, start.weights.shape[1]))
     for m, used in enumerate(scale.mask):
@@ -77,19 +75,18 @@ def begin(start: Parameters, scale: Scale) -> Belief:
     return belief._replace(relevance=_relevance(belief, scale))
 
 
-def updated(belief: Belief, sums: Statistics, scale: Scale, *, learn_prior: bool) -> Belief:
-    """q(W), α and q(τ) in turn, given the moments of the angles; then the prior of the angles."""
-    for _ in range(_ROUNDS):
-        belief = _with_weights(belief, sums, scale)
+def update_belief(belief: Belief, sums: Statistics, scale: Scale, rounds: int = 5) -> Belief:
+    """q(W), α and q(τ) in turn, so many rounds given the moments of the angles; then the prior of the angles."""
+    for _ in range(rounds):
+        belief = _update_weights(belief, sums, scale)
         belief = belief._replace(relevance=_relevance(belief, scale))
-        belief = _with_noise(belief, sums, scale)
-    if learn_prior:
-        prior = priors.fitted(sums.shares, sums.sums, belief.parameters.prior)
-        belief = belief._replace(parameters=belief.parameters._replace(prior=prior))
-    return belief
+        belief = _update_noise(belief, sums, scale)
+    prior = priors.fit_prior(sums.shares, sums.sums, belief.parameters.prior)
+    return belief._replace(parameters=belief.parameters._replace(prior=prior))
 
 
-def _with_weights(belief: Belief, sums: Statistics, scale: Scale) -> Belief:
+def _update_weights(belief: Belief, sums: Statistics, scale: Scale) -> Belief:
+    """With q(W_m) of every row of W."""
     tau, diagonal = 1.0 / belief.parameters.noise_variance, precisions(belief.relevance, scale)
     weights, spread = np.zeros(scale.mask.shape), np.zeros((*scale.mask.shape, scale.mask.shape[1]))
     for m, allowed in enumerate(scale.mask):
@@ -114,10 +111,12 @@ def _of_angles(values: FloatArray) -> FloatArray:
 
 
 def _relevance(belief: Belief, scale: Scale) -> FloatArray:
+    """α of every angle, (D,)."""
     return np.asarray(_of_angles(scale.mask) / _of_angles(_squares(belief.parameters)))
 
 
-def _with_noise(belief: Belief, sums: Statistics, scale: Scale) -> Belief:
+def _update_noise(belief: Belief, sums: Statistics, scale: Scale) -> Belief:
+    """With q(τ)."""
     parameters = belief.parameters
     assert parameters.spread is not None
     left = residual(sums, parameters.weights) + float(np.einsum("mpq,mpq->", parameters.spread, sums.second))
@@ -151,14 +150,14 @@ def _noise_divergence(belief: Belief, scale: Scale) -> float:
     return float(more + a0 * (np.log(b) - np.log(b0)) + a * (b0 / b - 1.0))
 
 
-def determined(belief: Belief, scale: Scale) -> FloatArray:
+def determined_shares(belief: Belief, scale: Scale) -> FloatArray:
     """The share of each angle's entries in W that the data determine, (D,): 1 - mean of α S."""
     assert belief.parameters.spread is not None
     variances = np.einsum("mpp->mp", belief.parameters.spread)
     return np.asarray(1.0 - belief.relevance * _of_angles(variances) / _of_angles(scale.mask))
 
 
-def without(belief: Belief, keep: np.ndarray, sums: Statistics, scale: Scale) -> tuple[Belief, Scale]:
+def drop_angles(belief: Belief, keep: np.ndarray, sums: Statistics, scale: Scale) -> tuple[Belief, Scale]:
     """The belief about some of the angles (indices); what the others add in the mean becomes part of the offset."""
     parameters, size = belief.parameters, belief.parameters.size
     assert parameters.spread is not None
@@ -175,25 +174,30 @@ def without(belief: Belief, keep: np.ndarray, sums: Statistics, scale: Scale) ->
     )
 
 
-_USED = 0.02  # of an angle's entries in W that the data determine; below, it is dropped
-_TRIAL = 40  # iterations without an angle before the two are compared
-_ERROR = 0.005  # nats a row: what an angle must gain to be kept; the E-step is not exact where a row says little of it
-_FAINT = 0.3  # standard deviations of the noise: size of the entries of columns that are added
+@dataclass(frozen=True)
+class VariationalSearch:
+    """The rows, their E-step by number of angles, and how to look for the number of angles.
+
+    Attributes
+    ----------
+    min_determined : float
+        Share of an angle's entries in W that the data determine; below, it is dropped.
+    trial_iter : int
+        Iterations without an angle before the two are compared.
+    min_gain : float
+        Nats a row that an angle must gain to be kept; the E-step is not exact where a row says little of it.
+    """
+
+    rows: Rows
+    engine_of: Callable[[int], Engine]
+    options: EMOptions
+    min_determined: float = 0.02
+    trial_iter: int = 40
+    min_gain: float = 0.005
 
 
 @dataclass(frozen=True)
-class Search:
-    """How to look: rows by number of angles, the vague priors, and when to stop."""
-
-    rows_of: Callable[[int], Rows]
-    learn_prior: bool = True
-    max_iter: int = 300
-    tol: float = 1e-5
-    report: Callable[[int, float], object] = lambda done, value: None
-
-
-@dataclass(frozen=True)
-class State:
+class VariationalState:
     """A belief, the E-step there, and the free energies of a row since the last angle was dropped."""
 
     belief: Belief
@@ -209,43 +213,46 @@ class State:
         return self.history[-1]
 
 
-def angles_to_begin_with(size: int, columns: int) -> int:
+def count_identifiable(size: int, columns: int) -> int:
     """Of the point estimate: as many as its cosines and sines can tell apart, `size` at most."""
     return min(size, max(columns // 2, 1))
 
 
-def with_faint_angles(start: Parameters, size: int, rng: np.random.Generator) -> Parameters:
-    """The start with small columns for more angles, `size` in all, of which nothing is known."""
+def add_faint_angles(start: Parameters, size: int, rng: np.random.Generator, faint: float = 0.3) -> Parameters:
+    """The start with small columns for more angles, `size` in all, of which nothing is known.
+
+    Their entries are of size `faint` in standard deviations of the noise.
+    """
     more = size - start.size
     if more <= 0:
         return start
     rows = len(start.weights)
-    faint = _FAINT * start.noise_variance**0.5 * rng.normal(size=(rows, 2, more))
+    columns = faint * start.noise_variance**0.5 * rng.normal(size=(rows, 2, more))
     A, B, c = np.split(start.weights, [start.size, 2 * start.size], axis=1)
     eta = start.prior.resultants
     eta = np.concatenate([eta, np.zeros((len(eta), more), dtype=complex)], axis=1)
     prior = priors.von_mises(priors.weights_of(start.prior), eta)
-    weights = np.concatenate([A, faint[:, 0], B, faint[:, 1], c], axis=1)
+    weights = np.concatenate([A, columns[:, 0], B, columns[:, 1], c], axis=1)
     return Parameters(weights, start.noise_variance, prior)
 
 
-def settled(belief: Belief, scale: Scale, search: Search, most: int) -> State:
+def run_updates(belief: Belief, scale: Scale, search: VariationalSearch, most: int) -> VariationalState:
     """Updates until a row gains less than `tol` nats; angles that the data do not determine are dropped."""
-    rows = search.rows_of(belief.parameters.size)
-    sums = rows.sums(belief.parameters)
+    engine, report = search.engine_of(belief.parameters.size), make_reporter(search.options)
+    sums = search.rows.sums(belief.parameters, engine)
     history = [free_energy(belief, sums, scale) / sums.rows]
     converged = interrupted = False
     try:
         for step in range(1, most):
-            belief = updated(belief, sums, scale, learn_prior=search.learn_prior)
-            keep = np.flatnonzero(determined(belief, scale) > _USED)
+            belief = update_belief(belief, sums, scale)
+            keep = np.flatnonzero(determined_shares(belief, scale) > search.min_determined)
             if 0 < keep.size < belief.parameters.size:
-                belief, scale = without(belief, keep, sums, scale)
-                rows, history = search.rows_of(keep.size), []
-            sums = rows.sums(belief.parameters)
+                belief, scale = drop_angles(belief, keep, sums, scale)
+                engine, history = search.engine_of(keep.size), []
+            sums = search.rows.sums(belief.parameters, engine)
             history.append(free_energy(belief, sums, scale) / sums.rows)
-            search.report(step + 1, history[-1])
-            converged = len(history) > 1 and abs(history[-1] - history[-2]) < search.tol
+            report(step + 1, history[-1])
+            converged = len(history) > 1 and abs(history[-1] - history[-2]) < search.options.tol
             if converged:
                 break
     except KeyboardInterrupt:
@@ -255,67 +262,73 @@ def settled(belief: Belief, scale: Scale, search: Search, most: int) -> State:
             ConvergenceWarning,
             stacklevel=3,
         )
-    return State(belief, scale, sums, history, converged, interrupted)
+    return VariationalState(belief, scale, sums, history, converged, interrupted)
 
 
-def variational_fit(Y: FloatArray, start: Parameters, structure: Structure, search: Search) -> State:
+def variational_fit(
+    Y: FloatArray, start: Parameters, structure: Structure, search: VariationalSearch
+) -> VariationalState:
     """From a point estimate to as many angles as raise the free energy of the rows Y."""
-    if not isinstance(structure, Masked):
+    if not isinstance(structure, MaskedMap):
         raise ValueError("method='vb' learns free loadings or those a mask allows; give structure=None or a mask")
     # Angles are added only to loadings that are free.
     mask = np.ones(start.weights.shape, dtype=bool)
     mask[:, -1] = structure.mask[:, -1]
     mask = structure.mask if mask.shape == structure.mask.shape else mask
     scale = Scale(float(np.nanmean(Y**2)), mask)
-    best = settled(begin(start, scale), scale, search, search.max_iter)
+    best = run_updates(begin_belief(start, scale), scale, search, search.options.max_iter)
     while best.belief.parameters.size > 1 and not best.interrupted:
-        less = _one_less(best, search)
-        if less.interrupted or less.value <= best.value - _ERROR:
+        less = _drop_weakest(best, search)
+        if less.interrupted or less.value <= best.value - search.min_gain:
             break
-        rest = settled(less.belief, less.scale, search, search.max_iter)
+        rest = run_updates(less.belief, less.scale, search, search.options.max_iter)
         same = less.belief.parameters.size == rest.belief.parameters.size
         best = replace(rest, history=less.history + rest.history[1:] if same else rest.history)
     return best
 
 
-def grown(
+def grow_angles(
     Y: FloatArray,
-    point: Callable[[int], tuple[Fit, Structure]],
+    point: Callable[[int], tuple[EMFit, Structure]],
     sizes: range,
     most: int,
-    search: Search,
+    search: VariationalSearch,
     rng: np.random.Generator,
-) -> tuple[Fit, FloatArray]:
+) -> tuple[EMFit, FloatArray]:
     """One angle more as long as it raises the free energy, each time from a new point estimate; the last has `most`.
 
     Angles that are too many do not just fade: the estimate shares the turns of few out to all, a maximum of its own,
     from which dropping one after the other leads nowhere.
     """
-    best: State | None = None
+    best: VariationalState | None = None
     for size in sizes:
         start, structure = point(size)
         if start.interrupted and best is None:
             return start, np.ones(size)
         if start.interrupted:
             break
-        wide = with_faint_angles(start.parameters, most, rng) if size == sizes[-1] else start.parameters
+        wide = add_faint_angles(start.parameters, most, rng) if size == sizes[-1] else start.parameters
         state = variational_fit(Y, wide, structure, search)
-        if best is not None and not state.value > best.value + _ERROR:
+        if best is not None and not state.value > best.value + search.min_gain:
             break
         best = state
         if state.interrupted:
             break
     assert best is not None
-    return Fit(best.belief.parameters, best.history, best.converged, best.interrupted), best.belief.relevance
+    return EMFit(best.belief.parameters, best.history, best.converged, best.interrupted), best.belief.relevance
 
 
-def _one_less(state: State, search: Search) -> State:
+def _drop_weakest(state: VariationalState, search: VariationalSearch) -> VariationalState:
     """Without the angle that adds the least variance."""
-    keep = np.delete(np.arange(state.belief.parameters.size), np.argmin(variances(state)))
-    return settled(*without(state.belief, keep, state.sums, state.scale), search, min(_TRIAL, search.max_iter))
+    keep = np.delete(np.arange(state.belief.parameters.size), np.argmin(explained_variances(state)))
+    return run_updates(
+        *drop_angles(state.belief, keep, state.sums, state.scale),
+        search,
+        min(search.trial_iter, search.options.max_iter),
+    )
 
 
-def variances(state: State) -> FloatArray:
+def explained_variances(state: VariationalState) -> FloatArray:
     """Variance of the data that each angle stands for, summed over the columns, (D,)."""
     weights, size, sums = state.belief.parameters.weights, state.belief.parameters.size, state.sums
     out = np.empty(size)

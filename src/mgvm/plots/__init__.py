@@ -8,16 +8,11 @@ Matplotlib is needed (``pip install "mgvm[plot]"``) and loads on the first call.
 
 from __future__ import annotations
 
-from mgvm.plots._calibration import calibration, pit_histogram, reliability
-from mgvm.plots._colours import angle_colours, colour_ring
-from mgvm.plots._doughnut import doughnut
-from mgvm.plots._map import roses_on_map
-from mgvm.plots._pairs import torus_pairs
-from mgvm.plots._polar import circular_density, compass, dial, radius, rose
-from mgvm.plots._predicted import arcs, predictive_density
-from mgvm.plots._skeleton import joint_places, skeleton
-from mgvm.plots._torus import torus_density, torus_scatter
-from mgvm.plots._traces import free_energy, trace
+from mgvm.plots._circle import angle_colours, circular_density, colour_ring, compass, dial, radius, rose
+from mgvm.plots._diagnostics import calibration, free_energy, pit_histogram, reliability, trace
+from mgvm.plots._prediction import arcs, predictive_density, roses_on_map
+from mgvm.plots._space import doughnut, joint_places, skeleton
+from mgvm.plots._torus import torus_density, torus_pairs, torus_scatter
 
 __all__ = [
     "angle_colours",

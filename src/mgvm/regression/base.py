@@ -23,7 +23,7 @@ from mgvm._progress import reporter
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
-from mgvm.regression.noise import Groups
+from mgvm.regression.noise import Replicates
 
 _WILD = 1e3  # ratio of standard deviations of two columns beyond which one length scale cannot serve both
 _LARGEST = 1e150
@@ -121,21 +121,21 @@ class Training(NamedTuple):
     weights: FloatArray
 
 
-class Merged(NamedTuple):
-    """Observations grouped by input, equal angles at an input as one with their weights added.
+class MergedTraining(NamedTuple):
+    """Observations sorted by input: replicates at one input together, equal angles of them as one with their weights added.
 
-    Rows of weight zero belong to no group.
+    Rows of weight zero belong to no input.
     """
 
     inputs: FloatArray  # (G, p), distinct, sorted
-    groups: Groups
-    group: np.ndarray  # (N,): the group of every row, -1 for weight zero
-    observation: np.ndarray  # (N,): the angle of the groups behind every row, -1 for weight zero
+    replicates: Replicates
+    input_of_row: np.ndarray  # (N,), -1 for weight zero
+    angle_of_row: np.ndarray  # (N,): which of the replicates a row is, -1 for weight zero
 
     def of_rows(self, values: FloatArray, otherwise: Callable[[np.ndarray], FloatArray]) -> FloatArray:
-        """Values of the groups' angles as values of rows; those of rows without weight come from `otherwise`."""
-        out = values[self.observation]
-        absent = np.flatnonzero(self.observation < 0)
+        """Values of the replicates as values of rows; those of rows without weight come from `otherwise`."""
+        out = values[self.angle_of_row]
+        absent = np.flatnonzero(self.angle_of_row < 0)
         if absent.size:
             out[absent] = otherwise(absent)
         return out
@@ -205,7 +205,7 @@ class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore
 # ---- input ----------------------------------------------------------------------------------------------------------
 
 
-def validated(
+def validate_training(
     estimator: Any,
     X: Any,
     y: Any,
@@ -235,7 +235,7 @@ def validated(
     return Training(inputs, np.asarray(wrap(angles)), weights)
 
 
-def queries(estimator: Any, X: Any) -> FloatArray:
+def validate_queries(estimator: Any, X: Any) -> FloatArray:
     """Rows to predict at, of a fitted estimator."""
     check_is_fitted(estimator)
     refuse_text(X)
@@ -244,7 +244,7 @@ def queries(estimator: Any, X: Any) -> FloatArray:
     return np.asarray(inputs)
 
 
-def merged(data: Training) -> Merged:
+def merge_replicates(data: Training) -> MergedTraining:
     """Rows with equal inputs as one group, and of these the rows with equal angles as one angle; O(N log N)."""
     kept = np.flatnonzero(data.weights > 0.0)
     order, fresh = sorted_rows(np.column_stack([data.X[kept], data.y[kept]]))
@@ -258,7 +258,9 @@ def merged(data: Training) -> Merged:
     group, observation = np.full(data.y.size, -1), np.full(data.y.size, -1)
     group[kept[order]] = np.cumsum(opening) - 1
     observation[kept[order]] = np.cumsum(fresh) - 1
-    return Merged(sorted_inputs[opening], Groups(angles, weights, np.flatnonzero(opening[first])), group, observation)
+    return MergedTraining(
+        sorted_inputs[opening], Replicates(angles, weights, np.flatnonzero(opening[first])), group, observation
+    )
 
 
 def sorted_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:

@@ -1,20 +1,31 @@
-"""Minimisation of smooth, costly functions of a few logarithms: BFGS whose steps stay on the scale of the problem."""
+"""Bounded BFGS for smooth, costly functions of a few logarithms: steps stay on the scale of the problem.
+
+SciPy's L-BFGS-B starts with a step as long as the gradient: a logarithm that is moved so far at once often lands where
+the function is flat and another optimum begins. Here a guess of the curvature is given and every step is bounded.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 import numpy as np
 
 from mgvm._validation import FloatArray
 
-_SUFFICIENT = 1e-4
-_HALVINGS = 6
-_FEW = 3  # steps after which the curvature is known well enough to tell what is left
+Function = Callable[[FloatArray], tuple[float, FloatArray]]
 
 
-def minimise(
-    function: Callable[[FloatArray], tuple[float, FloatArray]],
+class Point(NamedTuple):
+    """Where a descent is: the place, the value and the gradient there."""
+
+    x: FloatArray
+    value: float
+    gradient: FloatArray
+
+
+def minimize(
+    function: Function,
     start: FloatArray,
     bounds: FloatArray,
     *,
@@ -22,56 +33,49 @@ def minimise(
     longest: float = 1.0,
     gain: float = 1e-2,
     max_steps: int = 60,
-    redundant: Callable[[FloatArray, float, float], bool] = lambda x, value, promised: False,
-) -> tuple[FloatArray, bool]:
-    """The end of a descent, and whether it ended because a step promised less than `gain`.
+    give_up: Callable[[Point, float], bool] | None = None,
+) -> FloatArray:
+    """The end of a descent: where a step promises less than `gain`.
 
-    `curvature` is a guess of the second derivatives; no parameter moves by more than `longest` in a step. A logarithm
-    that is moved further at once often lands where the function is flat and another optimum begins. Once it has made a
-    few steps, `redundant` is asked with where it is, the value there and what the next step promises.
+    `curvature` is a guess of the second derivatives; no parameter moves by more than `longest` in a step. Once it has
+    made three steps, after which the curvature is known well enough, `give_up` is asked with where it is and what the
+    next step promises.
     """
     x = np.clip(start, bounds[:, 0], bounds[:, 1])
-    value, slope = function(x)
+    here = Point(x, *function(x))
     inverse = np.eye(x.size) / curvature
     for count in range(max_steps):
         # Parameters that would leave their bounds stay where they are.
-        free = ~(((x <= bounds[:, 0]) & (slope > 0.0)) | ((x >= bounds[:, 1]) & (slope < 0.0)))
+        slope = here.gradient
+        free = ~(((here.x <= bounds[:, 0]) & (slope > 0.0)) | ((here.x >= bounds[:, 1]) & (slope < 0.0)))
         step = np.where(free, -(inverse * np.outer(free, free)) @ slope, 0.0)
         promised = -0.5 * float(step @ slope)
-        if promised < gain or (count >= _FEW and redundant(x, value, promised)):
-            return x, True
+        if promised < gain or (give_up is not None and count >= 3 and give_up(here, promised)):
+            break
         step *= min(1.0, longest / float(np.abs(step).max()))
-        found = _backtracked(function, x, step, (value, slope), bounds)
-        if found is None:
+        there = _backtrack(function, here, step, bounds)
+        if there is None:
             if (inverse == np.diag(np.diagonal(inverse))).all():
-                return x, False
+                break
             inverse = np.eye(x.size) / curvature
             continue
-        moved, changed = found[0] - x, found[2] - slope
-        x, value, slope = found
-        inverse = _updated(inverse, moved, changed)
-    return x, False
+        inverse = _update(inverse, there.x - here.x, there.gradient - here.gradient)
+        here = there
+    return here.x
 
 
-def _backtracked(
-    function: Callable[[FloatArray], tuple[float, FloatArray]],
-    x: FloatArray,
-    step: FloatArray,
-    here: tuple[float, FloatArray],
-    bounds: FloatArray,
-) -> tuple[FloatArray, float, FloatArray] | None:
-    """The first of ever shorter steps with a sufficient decrease."""
-    value, slope = here
-    for _ in range(_HALVINGS):
-        there = np.clip(x + step, bounds[:, 0], bounds[:, 1])
-        found, gradient = function(there)
-        if np.isfinite(found) and found <= value + _SUFFICIENT * float(slope @ (there - x)):
-            return there, found, gradient
+def _backtrack(function: Function, here: Point, step: FloatArray, bounds: FloatArray) -> Point | None:
+    """The first of six ever shorter steps with a sufficient decrease (Armijo's rule, 1e-4 of the slope)."""
+    for _ in range(6):
+        x = np.clip(here.x + step, bounds[:, 0], bounds[:, 1])
+        value, gradient = function(x)
+        if np.isfinite(value) and value <= here.value + 1e-4 * float(here.gradient @ (x - here.x)):
+            return Point(x, value, gradient)
         step = 0.35 * step
     return None
 
 
-def _updated(inverse: FloatArray, moved: FloatArray, changed: FloatArray) -> FloatArray:
+def _update(inverse: FloatArray, moved: FloatArray, changed: FloatArray) -> FloatArray:
     """The BFGS update of an inverse Hessian; left alone where the curvature along the step is not positive."""
     along = float(moved @ changed)
     if along <= 1e-10 * float(np.linalg.norm(moved) * np.linalg.norm(changed)):

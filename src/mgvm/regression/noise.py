@@ -1,8 +1,8 @@
 """Noise of circular regression: the distribution of an observed angle around its latent direction, with learnt
 coefficients.
 
-A noise distribution has real coefficients ρ (its hyper-parameters) and tells, for groups of observations that share an
-input, the log-likelihood of a latent direction at given nodes with its derivatives in ρ.
+A noise distribution has real coefficients ρ (its hyper-parameters) and tells, for the replicates of every input, the
+log-likelihood of a latent direction at given nodes with its derivatives in ρ.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 
 
-class Groups(NamedTuple):
+class Replicates(NamedTuple):
     """Observed angles, sorted by input, and their weights; `starts` (G,) is where the rows of each input begin."""
 
     angles: FloatArray
@@ -37,13 +37,13 @@ class Groups(NamedTuple):
             wave = wave * z
         return out
 
-    def take(self, which: np.ndarray) -> Groups:
-        """The groups at some indices."""
+    def take(self, which: np.ndarray) -> Replicates:
+        """The replicates at some indices."""
         ends = np.append(self.starts[1:], self.angles.size)
         sizes = (ends - self.starts)[which]
         begins = np.cumsum(sizes) - sizes
         rows = np.arange(sizes.sum()) + np.repeat(self.starts[which] - begins, sizes)
-        return Groups(self.angles[rows], self.weights[rows], begins)
+        return Replicates(self.angles[rows], self.weights[rows], begins)
 
 
 class Noise(Protocol):
@@ -54,10 +54,10 @@ class Noise(Protocol):
         """Coefficients ρ to begin with, also the centre of their weak prior."""
 
     @property
-    def two_sided(self) -> FloatArray | None:
+    def two_modes(self) -> FloatArray | None:
         """Coefficients of another kind to begin with, if there are."""
 
-    def likelihood(self, rho: FloatArray, groups: Groups, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def likelihood(self, rho: FloatArray, replicates: Replicates, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Log-likelihoods (G, n) of the directions `nodes`, and their derivatives in ρ (G, n, p)."""
 
     def log_density(self, rho: FloatArray, angles: FloatArray) -> FloatArray:
@@ -92,8 +92,8 @@ class GvMNoise:
         return rho
 
     @property
-    def two_sided(self) -> FloatArray | None:
-        """Another start where the order allows it: two groups half a turn apart, which no descent from one finds."""
+    def two_modes(self) -> FloatArray | None:
+        """Another start where the order allows it: two modes half a turn apart, which no descent from one finds."""
         if self.order < 2:
             return None
         rho = self.start
@@ -109,11 +109,11 @@ class GvMNoise:
         """η (T,)."""
         return np.asarray(np.sinh(rho) @ self._basis())
 
-    def likelihood(self, rho: FloatArray, groups: Groups, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Re Σ_t η_t conj(Σ w e^{itψ}) e^{itφ} less the normaliser: only the harmonics of a group enter."""
+    def likelihood(self, rho: FloatArray, replicates: Replicates, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Re Σ_t η_t conj(Σ w e^{itψ}) e^{itφ} less the normaliser: only the harmonics of the replicates enter."""
         facts = gvm_facts(self.eta(rho)[None], max(2, self.order))
         waves = _waves(nodes, self.order)
-        sums, total = groups.harmonics(self.order).conj(), groups.total
+        sums, total = replicates.harmonics(self.order).conj(), replicates.total
         slopes = np.cosh(rho)[:, None] * self._basis()
         normal = (slopes.conj() * facts.moments[0, : self.order]).real.sum(axis=1)
         fields = np.matmul(waves, np.swapaxes(_parts(sums[:, None, :] * slopes), 1, 2))
@@ -148,24 +148,24 @@ class ContaminatedNoise:
         return np.append(self.clean.start, np.log(0.05 / 0.95))
 
     @property
-    def two_sided(self) -> FloatArray | None:
+    def two_modes(self) -> FloatArray | None:
         """That of the clean distribution, with the same share."""
-        clean = self.clean.two_sided
+        clean = self.clean.two_modes
         return None if clean is None else np.append(clean, self.start[-1])
 
-    def likelihood(self, rho: FloatArray, groups: Groups, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    def likelihood(self, rho: FloatArray, replicates: Replicates, nodes: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Each observation for itself: the logarithm of a mixture has no sufficient statistic."""
-        single = Groups(groups.angles, np.ones_like(groups.weights), np.arange(groups.angles.size))
+        single = Replicates(replicates.angles, np.ones_like(replicates.weights), np.arange(replicates.angles.size))
         logs, slopes = self.clean.likelihood(rho[:-1], single, nodes)
         share = 1.0 / (1.0 + np.exp(-rho[-1]))
         clean = (1.0 - share) * np.exp(logs)
         total = clean + share / (2.0 * np.pi)
-        part = (groups.weights[:, None] * clean / total)[..., None]
+        part = (replicates.weights[:, None] * clean / total)[..., None]
         # d/dρ of log[(1 - ε)p + ε/2π] with dε/dρ = ε(1 - ε).
-        last = groups.weights[:, None] * share * (1.0 - share) * (1.0 / (2.0 * np.pi) - np.exp(logs)) / total
+        last = replicates.weights[:, None] * share * (1.0 - share) * (1.0 / (2.0 * np.pi) - np.exp(logs)) / total
         features = np.concatenate([part * slopes, last[..., None]], axis=2)
-        values = groups.weights[:, None] * np.log(total)
-        return np.add.reduceat(values, groups.starts), np.add.reduceat(features, groups.starts)
+        values = replicates.weights[:, None] * np.log(total)
+        return np.add.reduceat(values, replicates.starts), np.add.reduceat(features, replicates.starts)
 
     def log_density(self, rho: FloatArray, angles: FloatArray) -> FloatArray:
         """Log density of ψ - φ."""

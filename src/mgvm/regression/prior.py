@@ -177,7 +177,7 @@ def gram_kernel(matrix: FloatArray) -> GramKernel:
     return GramKernel(VARIANCE / variance, variance)
 
 
-def checked(kernel: Any) -> Any:
+def check_kernel(kernel: Any) -> Any:
     """A scikit-learn kernel; anything else is refused."""
     if not isinstance(kernel, Kernel):
         raise TypeError(

@@ -1,317 +1,378 @@
-"""The search of circular regression: candidates of kernel and noise, starts, interruption, progress.
+"""The search for hyper-parameters, above all engines: candidates, starts, weak priors, bounds, interruption, averaging.
 
-Averaging over hyper-parameters where few data leave them open: importance sampling around the optimum.
+Candidates are kernels times noise distributions. Of each, bounded BFGS climbs score + log prior from several starts;
+the prior is a normal of standard deviation 1.5 on every logarithm, centred on where the search begins (a factor of
+e^1.5 either way). Engines may name a cheaper problem to begin with: a part of the inputs, say.
 
-The log posterior is f = t·score + log prior. The score is the evidence with t = 1, or the sum of leave-one-out log
-densities with t = 1/2: where neighbours determine each other, what two of them say of the hyper-parameters enters the
-densities of both, and is counted twice. (Data simulated from the model show it: with t = 1, intervals of 90 % hold the
-noise of 70 % to 80 %.) Points v = v̂ + Lz with LLᵀ = (-f'')⁻¹ and z from a fixed low-discrepancy normal set weigh
-exp(f(v) + ½|z|²/s²); the predictive density is the weighted mean. The best point alone is too sure of itself.
-
-Fits of many inputs: nearest-neighbour propagation, and the exact chain, behind the face of `Fitted`.
+**Averaging.** Where few data leave hyper-parameters open, predictions are averaged over them by importance sampling
+around the optimum. The log posterior is f = t·score + log prior. The score is the evidence with t = 1, or the sum of
+leave-one-out log densities with t = 1/2: where neighbours determine each other, what two of them say of the
+hyper-parameters enters the densities of both, and is counted twice. (Data simulated from the model show it: with t = 1,
+intervals of 90 % hold the noise of 70 % to 80 %.) Points v = v̂ + Lz with LLᵀ = (-f'')⁻¹ and z from a fixed
+low-discrepancy normal set weigh exp(f(v) + ½|z|²/s²); the predictive density is the weighted mean. The best point alone
+is too sure of itself.
 """
 
 from __future__ import annotations
 
-import time
 import warnings
-from dataclasses import dataclass, replace
-from typing import Any
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, Generic, NamedTuple
 
 import numpy as np
 from scipy.stats import norm, qmc
-from sklearn.gaussian_process.kernels import Kernel
 
+from mgvm._progress import ProgressLines
 from mgvm._validation import FloatArray
-from mgvm.circle.grid_density import GridDensity
 from mgvm.circle.gvm import GvM
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.regression.engines.chain import ChainTooFineError, ChainTuned
-from mgvm.regression.engines.dense import Tuned, Tuning
-from mgvm.regression.engines.folds import FoldTuning
-from mgvm.regression.engines.neighbours import FINE, NeighbourTuned
-from mgvm.regression.noise import ContaminatedNoise, Groups, GvMNoise, Noise
-from mgvm.regression.prediction import DenseFitted, Fitted, FromTuned, Propagated, directions
-from mgvm.regression.prior import Prior, length_scales
+from mgvm.regression.bounded_bfgs import Point, minimize
+from mgvm.regression.engines.base import Engine, Posterior, Problem, S, UnresolvedError
+from mgvm.regression.noise import Noise
+from mgvm.regression.prior import length_scales
 
-FEW = 60  # inputs up to which averaging is the default
-_POINTS = 16
-_WIDER = 1.2  # than the Gaussian approximation, whose tails are too thin
-_STEP = 0.05
-_TOLERANCE = 1e-6
-_COUNTED_TWICE = 0.5
-
-
-def averaged(tuning: Tuning, best: Tuned) -> tuple[float, list[tuple[float, Tuned]]]:
-    """The logarithm of the mass of a candidate, and its fits with their weights, the best point first.
-
-    The mass is ∫ exp f over the hyper-parameters by importance sampling, less that of their prior: candidates of kernel
-    and noise are weighed by it against each other.
-    """
-    centre = np.concatenate([best.prior.theta, best.rho])
-    spread = posterior_spread(tuning, centre)
-    normal = _WIDER * norm.ppf(qmc.Sobol(centre.size, scramble=True, rng=0).random(_POINTS))
-    lower, upper = tuning.bounds.T
-    fits, logs = [best], [_log_posterior(tuning, best)]
-    scale = _WIDER * tuning.prior_precision**0.5
-    volume = float(np.log(np.abs(np.linalg.det(scale * spread))))
-    for z in normal:
-        found, _ = tuning.solve(np.clip(centre + spread @ z, lower, upper), _TOLERANCE)
-        if found.converged:
-            fits.append(found)
-            logs.append(_log_posterior(tuning, found) + 0.5 * float(z @ z) / _WIDER**2)
-    weights = np.exp(np.array(logs) - max(logs))
-    mass = max(logs) + float(np.log(weights.mean())) + volume
-    weights /= weights.sum()
-    return mass, [(float(w), fit) for w, fit in zip(weights, fits, strict=True) if w > _NEGLIGIBLE]
-
-
-def _share(tuning: Tuning) -> float:
-    """t."""
-    return 1.0 if tuning.criterion == "evidence" else _COUNTED_TWICE
-
-
-def _log_posterior(tuning: Tuning, found: Tuned) -> float:
-    return found.objective - (1.0 - _share(tuning)) * found.score.value
-
-
-def posterior_spread(tuning: Tuning, centre: FloatArray) -> FloatArray:
-    """L with LLᵀ the inverse of -f'', the eigenvalues of the score's part at least 0."""
-    size = centre.size
-    hessian = np.empty((size, size))
-    for i in range(size):
-        step = np.zeros(size)
-        step[i] = _STEP
-        ahead, behind = (tuning.solve(centre + sign * step, _TOLERANCE)[1] for sign in (1.0, -1.0))
-        hessian[i] = (ahead - behind) / (2.0 * _STEP)
-    values, vectors = np.linalg.eigh(-0.5 * (hessian + hessian.T))
-    told = np.maximum(values - tuning.prior_precision, 0.0)
-    return np.asarray(vectors / np.sqrt(_share(tuning) * told + tuning.prior_precision))
-
-
-@dataclass(frozen=True)
-class NeighbourFitted(Propagated):
-    """The end of nearest-neighbour expectation propagation."""
-
-    tuned: NeighbourTuned
-    spread: float
-
-    @property
-    def complaint(self) -> str:
-        """What to say where inference did not converge: value, cause, cure."""
-        state = self.tuned.state
-        return (
-            f"nearest-neighbour propagation did not settle: the moments of {state.outside(FINE):.1%} of the inputs do "
-            f"not match, 2 in 100 are off by {state.bulk:.2g} standard deviations or more. Smooth kernels with little "
-            "noise, or neighbours that contradict each other, do that; add a WhiteKernel to the kernel, try a rougher "
-            f"one such as Matern(nu=0.5), or another n_neighbors (now {state.places[0].shape[1]})"
-        )
-
-    def latent(self, queries: Any) -> GridDensity:
-        """The Gaussian at every query, on the soft circle."""
-        return directions(*self.tuned.predict(queries), self.spread)
-
-
-@dataclass(frozen=True)
-class ChainFitted(FromTuned):
-    """The end of exact inference on a line."""
-
-    tuned: ChainTuned
-    converged: bool = True
-    mismatch: float = 0.0
-
-    @property
-    def leave_one_out(self) -> GridDensity:
-        """Marginals without the own likelihood."""
-        return GridDensity(self.tuned.state.full - self.tuned.state.site)
-
-    def latent(self, queries: Any) -> GridDensity:
-        """The exact distribution at every query."""
-        return self.tuned.predict(queries)
-
-
-_PATIENCE = 2.0
-_SHORTER = np.log(5.0)  # second start: length scales a fifth of the first
 _NEGLIGIBLE = 1e-4  # weight of a fit in an average
-_HIGHEST = 4  # order of noise that is tried by itself
-_MANY, _PART = 500, 300  # inputs above which a dense search begins on a part of them, and how many that are
+
+
+# ---- what is searched -----------------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True)
-class Setting:
-    """What a search is told."""
+class SearchOptions:
+    """What a user may say of a search."""
 
-    spread: float
-    criterion: str  # "loo", "evidence", "folds" or "none"
-    coordinates: str
+    learn: bool  # whether hyper-parameters are learnt at all
     n_starts: int
     average: bool
-    folds: np.ndarray | None
-    engine: str  # "ep", "neighbours" or "chain"
-    otherwise: str | None  # the engine for a chain whose inputs are too close
-    n_neighbors: int | None
     rng: np.random.Generator
     verbose: int
 
 
 @dataclass(frozen=True)
-class Found:
-    """The chosen noise and the fits with their weights, the best first."""
+class SearchResult:
+    """The chosen noise, and posteriors with their weights, the best first."""
 
     noise: Noise
-    fits: list[tuple[float, Fitted]]
-    criterion_value: float
+    posteriors: list[tuple[float, Posterior]]
+
+
+class HyperPrior:
+    """The weak prior on all hyper-parameters, and their bounds."""
+
+    precision = 1.5**-2.0  # of every logarithm
+
+    def __init__(self, problem: Problem):
+        self.centre = np.concatenate([problem.prior.theta, problem.noise.start])
+        noise = np.tile([-12.0, 12.0], (problem.noise.start.size, 1))
+        self.bounds = np.concatenate([problem.prior.bounds, noise])
+
+    def log_density(self, vector: FloatArray) -> float:
+        """Up to a constant."""
+        away = vector - self.centre
+        return -0.5 * self.precision * float(away @ away)
+
+    def gradient(self, vector: FloatArray) -> FloatArray:
+        """Of the log density."""
+        return -self.precision * (vector - self.centre)
+
+
+class Evaluation(NamedTuple, Generic[S]):
+    """A solution at hyper-parameters, its score, and score plus log prior."""
+
+    vector: FloatArray
+    solution: S
+    score: float
+    objective: float
+
+    @property
+    def rank(self) -> tuple[bool, float]:
+        """What evaluations are compared by: inference that converged first."""
+        return self.solution.converged, self.objective
 
 
 class Reporter:
-    """Prints the best objective every other second where `verbose` asks for it."""
+    """Prints the number of fits and the best objective where `verbose` asks for it; above 1, after every fit."""
 
     def __init__(self, verbose: int, name: str = "CircularGPRegressor"):
-        self._name = name
-        self._verbose, self._begin, self._best, self._calls = verbose, time.monotonic(), -np.inf, 0
-        self._spoken = self._begin
+        self._lines, self._verbose = ProgressLines(name), verbose
+        self._best, self._calls = -np.inf, 0
 
     def __call__(self, objective: float) -> None:
+        """Count a fit."""
         self._calls += 1
         self._best = max(self._best, objective)
-        now = time.monotonic()
-        if self._verbose and (now - self._spoken >= _PATIENCE or self._verbose > 1):
-            self._spoken = now
-            print(f"{self._name}: {self._calls} fits, best {self._best:.3f}, {now - self._begin:.0f} s", flush=True)
+        if self._verbose:
+            self._lines(f"{self._calls} fits, best {self._best:.3f}", always=self._verbose > 1)
 
 
-def noise_distribution(order: int, *, symmetric: bool, contaminated: bool) -> Noise:
-    """A noise distribution from its options."""
-    clean = GvMNoise(order, symmetric)
-    return ContaminatedNoise(clean) if contaminated else clean
+# ---- one candidate --------------------------------------------------------------------------------------------------
 
 
-def search(inputs: Any, groups: Groups, kernels: list[Any], noises: list[Noise], setting: Setting) -> Found:
+class Descent(Generic[S]):
+    """Descents of one engine; `best` survives an interruption."""
+
+    def __init__(self, engine: Engine[S], report: Callable[[float], object] = lambda objective: None):
+        self.engine = engine
+        self.prior = HyperPrior(engine.problem)
+        self.report = report
+        self.best: Evaluation[S] | None = None
+        self._last: float | None = None
+        self._near = False  # whether the last step changed the objective by less than a nat
+
+    def run(self, starts: list[FloatArray]) -> Evaluation[S]:
+        """The best end of several searches, to full accuracy."""
+        before = self.engine.preliminary()
+        if before is None:
+            for start in starts:
+                self.descend(start)
+        else:
+            self._follow(before, starts)
+        assert self.best is not None
+        self.best = self.finish(self.best.vector)
+        return self.best
+
+    def finish(self, vector: FloatArray) -> Evaluation[S]:
+        """The solution at given hyper-parameters, to full accuracy."""
+        found = self.engine.solve(vector, self.engine.accuracy.end)
+        return Evaluation(vector, found, found.score, found.score + self.prior.log_density(vector))
+
+    def evaluate(self, vector: FloatArray, tolerance: float) -> tuple[Evaluation[S], FloatArray]:
+        """The solution at given hyper-parameters, and the gradient of score plus log prior."""
+        found, score, gradient = self.engine.objective_and_gradient(vector, tolerance)
+        evaluation = Evaluation(vector, found, score, score + self.prior.log_density(vector))
+        return evaluation, gradient + self.prior.gradient(vector)
+
+    def descend(self, start: FloatArray) -> None:
+        """A search from one start, begun again where what the engine held fixed has become stale."""
+        engine, before = self.engine, self.best
+        # An observation tells about 0.1 nats of each logarithm, its prior the rest.
+        curvature = 0.1 * float(engine.problem.replicates.total.sum()) + self.prior.precision
+        self._last, self._near = None, False
+
+        def give_up(here: Point, promised: float) -> bool:
+            """Whether an earlier search has ended nearby, or above all that this one can hope for."""
+            if before is None or not before.solution.converged:
+                return False
+            behind = here.value + before.objective
+            is_close = float(np.abs(here.x - before.vector).max()) < 0.3
+            return (is_close and behind > 0.0) or promised < 0.1 * behind
+
+        for _ in range(3):
+            engine.forget()
+            start = minimize(
+                self._negative,
+                start,
+                self.prior.bounds,
+                curvature=curvature,
+                gain=engine.least_gain,
+                give_up=give_up if engine.may_give_up else None,
+            )
+            if not engine.is_stale(start):
+                return
+
+    def _follow(self, engine: Engine[Any], starts: list[FloatArray]) -> None:
+        """Search a cheaper problem first, then go on from its optimum."""
+        scale = self.engine.problem.size / engine.problem.size
+        before: Descent[Any] = Descent(engine, lambda objective: self.report(objective * scale))
+        steps = self.engine.refinements
+        try:
+            vector = before.run(starts).vector
+            curvature = None if steps is None else before.curvature(vector, scale)
+        except KeyboardInterrupt:
+            if before.best is not None:
+                # What was found there serves all inputs, once their posterior is known.
+                self.best = self.finish(before.best.vector)
+            raise
+        if steps is None or curvature is None:
+            if engine.problem.criterion != self.engine.problem.criterion:
+                # By another criterion it may be no better than the start.
+                vector = max([starts[0], vector], key=lambda v: self.finish(v).objective)
+            self.descend(vector)
+        else:
+            self._refine(vector, curvature, steps)
+
+    def curvature(self, vector: FloatArray, scale: float) -> FloatArray:
+        """Minus the second derivatives of a problem `scale` times as large, positive definite."""
+        away, tolerance = 0.02, self.engine.accuracy.near
+        slopes = [
+            self.evaluate(vector + step, tolerance)[1] - self.evaluate(vector - step, tolerance)[1]
+            for step in away * np.eye(vector.size)
+        ]
+        prior = self.prior.precision * np.eye(vector.size)
+        score = -np.array(slopes) / (2.0 * away) - prior
+        values, axes = np.linalg.eigh(0.5 * (score + score.T) * scale)
+        # In directions in which there is no maximum no step is taken to speak of.
+        values = np.where(values > 0.0, values, 1e3 * np.abs(values).max())
+        return np.asarray((axes * values) @ axes.T + prior)
+
+    def _refine(self, vector: FloatArray, curvature: FloatArray, steps: int) -> None:
+        """Quasi-Newton steps in coordinates of unit curvature, no logarithm moving by more than one."""
+        lower = np.linalg.cholesky(curvature)
+        limits = np.clip(np.stack([vector - 1.0, vector + 1.0], axis=1), *self.prior.bounds.T[:, :, None])
+
+        def whitened(place: FloatArray) -> tuple[float, FloatArray]:
+            value, slope = self._negative(np.clip(np.linalg.solve(lower.T, place), *limits.T))
+            return value, np.linalg.solve(lower, slope)
+
+        self.engine.forget()
+        unbounded = np.tile([-np.inf, np.inf], (vector.size, 1))
+        gain = self.engine.least_gain
+        minimize(whitened, lower.T @ vector, unbounded, curvature=1.0, longest=np.inf, gain=gain, max_steps=steps)
+
+    def _negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+        """What is minimised, infinite where inference is lost: the search then steps back."""
+        accuracy = self.engine.accuracy
+        try:
+            found, gradient = self.evaluate(vector, accuracy.near if self._near else accuracy.far)
+        except UnresolvedError:
+            if self.best is None:
+                raise
+            return np.inf, np.zeros(vector.size)
+        self._near = self._last is not None and abs(found.objective - self._last) < 1.0
+        self._last = found.objective
+        if self.best is None or found.rank > self.best.rank:
+            self.best = found
+        self.report(found.objective)
+        lost = found.solution.is_lost and self.best.solution.converged
+        return (np.inf if lost else -found.objective), -gradient
+
+
+# ---- all candidates -------------------------------------------------------------------------------------------------
+
+
+def search(
+    make_engine: Callable[[Any, Noise], Engine[Any]], kernels: list[Any], noises: list[Noise], options: SearchOptions
+) -> SearchResult:
     """The best of all candidates by their own criterion; where asked, an average over hyper-parameters and kernels."""
-    report = Reporter(setting.verbose)
-    found: list[tuple[Any, Any, Noise]] = []
+    report = Reporter(options.verbose)
+    found: list[tuple[Descent[Any], Evaluation[Any]]] = []
+    average = options.average
     try:
         for noise in noises:
             for kernel in kernels:
-                tuning = _tuning(inputs, groups, kernel, noise, setting)
-                tuning.report = report
+                descent: Descent[Any] = Descent(make_engine(kernel, noise), report)
                 try:
-                    found.append((tuning, _tuned(tuning, setting, kernel), noise))
-                except ChainTooFineError:
-                    if setting.otherwise is None:
-                        raise
-                    return search(inputs, groups, kernels, noises, replace(setting, engine=setting.otherwise))
+                    end = (
+                        descent.run(_starts(descent, options))
+                        if options.learn
+                        else descent.finish(descent.prior.centre)
+                    )
+                    found.append((descent, end))
                 except KeyboardInterrupt:
-                    if tuning.best is not None:
-                        found.append((tuning, tuning.best, noise))
+                    if descent.best is not None:
+                        found.append((descent, descent.best))
                     raise
     except KeyboardInterrupt:
         if not found:
             raise
         text = "the search for hyper-parameters was interrupted; the best found so far are kept"
         warnings.warn(text, ConvergenceWarning, stacklevel=4)
-        setting = replace(setting, average=False)
-    _, tuned, noise = max(found, key=lambda item: (getattr(item[1], "converged", True), item[1].objective))
-    fits = [(1.0, tuned)]
-    if setting.average:
+        average = False
+    descent, best = max(found, key=lambda item: item[1].rank)
+    noise = descent.engine.problem.noise
+    weighted = [(1.0, descent.engine, best)]
+    if average:
         # One noise distribution serves all fits of a regressor: kernels are averaged over, orders of noise chosen.
-        fits = _averaged([item for item in found if item[2] is noise], tuned)
-    made = [(weight, _fitted(inputs, fit, setting.spread)) for weight, fit in fits]
-    return Found(noise, made, tuned.objective)
+        weighted = _average([item for item in found if item[0].engine.problem.noise is noise], best)
+    return SearchResult(noise, [(weight, engine.posterior(end.solution)) for weight, engine, end in weighted])
 
 
-def _averaged(candidates: list[tuple[Tuning, Tuned, Noise]], best: Tuned) -> list[tuple[float, Tuned]]:
-    """Fits of all candidates weighed by their masses, the best fit first."""
-    parts = [averaged(tuning, tuned) for tuning, tuned, _ in candidates if tuned.converged or tuned is best]
-    top = max(mass for mass, _ in parts)
-    shares = [np.exp(mass - top) for mass, _ in parts]
-    fits = [
-        (float(share * weight / sum(shares)), fit)
-        for share, (_, part) in zip(shares, parts, strict=True)
-        for weight, fit in part
-    ]
-    kept = [item for item in fits if item[0] > _NEGLIGIBLE or item[1] is best]
-    return sorted(kept, key=lambda item: item[1] is not best)
-
-
-def _fitted(inputs: Any, tuned: Any, spread: float) -> Fitted:
-    if isinstance(tuned, Tuned):
-        return DenseFitted.of(inputs, tuned, spread)
-    from mgvm.regression.engines.chain import ChainTuned
-
-    return ChainFitted(tuned) if isinstance(tuned, ChainTuned) else NeighbourFitted(tuned, spread)
-
-
-def _tuning(inputs: Any, groups: Groups, kernel: Any, noise: Noise, setting: Setting) -> Any:
-    """The search of one candidate: dense, by folds, by neighbours, or on a chain."""
-    kernels = (kernel, kernel) if setting.coordinates == "separate" else (kernel,)
-    prior = Prior(kernels, setting.coordinates)
-    if setting.engine == "chain":
-        from mgvm.regression.engines.chain import ChainTuning
-
-        return ChainTuning(inputs, groups, prior, noise, "evidence" if setting.criterion == "evidence" else "loo")
-    if setting.engine == "neighbours":
-        from mgvm.regression.engines.neighbours import NeighbourTuning
-
-        return NeighbourTuning(inputs, groups, prior, noise, setting.spread, setting.n_neighbors)
-    if setting.criterion == "folds":
-        assert setting.folds is not None
-        return FoldTuning(inputs, groups, prior, noise, setting.spread, folds=setting.folds)
-    return Tuning(inputs, groups, prior, noise, setting.spread, setting.criterion)
-
-
-def _tuned(tuning: Any, setting: Setting, kernel: Any) -> Any:
-    if setting.criterion == "none":
-        return tuning.finish(tuning.start)
-    starts = _starts(tuning, setting, kernel)
-    if isinstance(tuning, FoldTuning):
-        starts = [_before_folds(tuning, starts)]
-    elif isinstance(tuning, Tuning) and len(tuning.inputs) > _MANY and isinstance(kernel, Kernel):
-        starts = [_on_a_part(tuning, starts)]
-    return tuning.search(starts)
-
-
-def _before_folds(tuning: FoldTuning, starts: list[FloatArray]) -> FloatArray:
-    """The better of the first start and of what leave-one-out finds, whose gradients are a hundred times cheaper."""
-    plain = Tuning(tuning.inputs, tuning.groups, tuning.prior, tuning.noise, tuning.spread)
-    plain.report = tuning.report
-    found = plain.search(starts)
-    return max([starts[0], np.concatenate([found.prior.theta, found.rho])], key=tuning.held_out)
-
-
-def _on_a_part(tuning: Tuning, starts: list[FloatArray]) -> FloatArray:
-    """What a search on some of the inputs finds: many evaluations there cost as much as one of all."""
-    which = np.sort(np.random.default_rng(0).choice(len(tuning.inputs), _PART, replace=False))
-    part = Tuning(
-        tuning.inputs[which], tuning.groups.take(which), tuning.prior, tuning.noise, tuning.spread, tuning.criterion
-    )
-    part.report = tuning.report
-    found = part.search(starts)
-    return np.concatenate([found.prior.theta, found.rho])
-
-
-def _starts(tuning: Any, setting: Setting, kernel: Any) -> list[FloatArray]:
-    """As given, with shorter length scales, then at random within the prior."""
-    first = tuning.start
+def _starts(descent: Descent[Any], options: SearchOptions) -> list[FloatArray]:
+    """As given, with length scales a fifth of that, then at random within the prior."""
+    problem, first = descent.engine.problem, descent.prior.centre
     shorter = np.zeros(first.size)
-    marks = np.concatenate([length_scales(one) for one in tuning.prior.kernels])
-    shorter[: marks.size] = -_SHORTER * marks
+    marks = np.concatenate([length_scales(kernel) for kernel in problem.prior.kernels])
+    shorter[: marks.size] = -np.log(5.0) * marks
     starts = [first, first + shorter] if marks.any() else [first]
-    while len(starts) < setting.n_starts:
-        starts.append(first + setting.rng.normal(0.0, 1.0, first.size))
-    starts = starts[: setting.n_starts]
-    other = tuning.noise.two_sided
+    while len(starts) < options.n_starts:
+        starts.append(first + options.rng.normal(0.0, 1.0, first.size))
+    starts = starts[: options.n_starts]
+    other = problem.noise.two_modes
     if other is not None:
-        starts.append(np.concatenate([tuning.prior.theta, other]))
+        starts.append(np.concatenate([problem.prior.theta, other]))
     return starts
 
 
-def orders_worth_trying(residuals: FloatArray, weights: FloatArray) -> list[int]:
-    """1, and those up to 4 whose distribution of the residuals has several modes and describes them better by BIC."""
+def orders_worth_trying(residuals: FloatArray, weights: FloatArray, highest: int = 4) -> list[int]:
+    """1, and those whose distribution of the residuals has several modes and describes them better by BIC."""
     count = float(weights.sum())
     scores = {}
-    for order in range(1, _HIGHEST + 1):
+    for order in range(1, highest + 1):
         dist = GvM.fit(residuals, weights=weights, order=order)
         bic = 2 * order * np.log(count) - 2.0 * float(weights @ dist.logpdf(residuals))
         scores[order] = (bic, int(np.isfinite(np.asarray(dist.modes().location)).sum()))
     return [1] + [order for order, (bic, modes) in scores.items() if order > 1 and modes > 1 and bic < scores[1][0]]
+
+
+# ---- averaging ------------------------------------------------------------------------------------------------------
+
+Weighted = tuple[float, Engine[Any], Evaluation[Any]]
+
+
+def _average(candidates: list[tuple[Descent[Any], Evaluation[Any]]], best: Evaluation[Any]) -> list[Weighted]:
+    """Evaluations of all candidates weighed by their masses, the best first."""
+    parts = [
+        (descent.engine, *average_candidate(descent, end))
+        for descent, end in candidates
+        if end.solution.converged or end is best
+    ]
+    top = max(mass for _, mass, _ in parts)
+    total = sum(np.exp(mass - top) for _, mass, _ in parts)
+    weighted = [
+        (float(np.exp(mass - top) * weight / total), engine, end)
+        for engine, mass, ends in parts
+        for weight, end in ends
+    ]
+    kept = [item for item in weighted if item[0] > _NEGLIGIBLE or item[2] is best]
+    return sorted(kept, key=lambda item: item[2] is not best)
+
+
+def average_candidate(
+    descent: Descent[S], best: Evaluation[S], *, points: int = 16, wider: float = 1.2
+) -> tuple[float, list[tuple[float, Evaluation[S]]]]:
+    """The logarithm of the mass of a candidate, and evaluations with their weights, the best point first.
+
+    The mass is ∫ exp f over the hyper-parameters by importance sampling, less that of their prior: candidates of kernel
+    and noise are weighed by it against each other. Points are drawn `wider` than the Gaussian approximation, whose
+    tails are too thin.
+    """
+    centre, share = best.vector, _score_share(descent)
+
+    def log_posterior(found: Evaluation[S]) -> float:
+        return found.objective - (1.0 - share) * found.score
+
+    root = posterior_root(descent, centre)
+    normal = wider * norm.ppf(qmc.Sobol(centre.size, scramble=True, rng=0).random(points))
+    lower, upper = descent.prior.bounds.T
+    ends, logs = [best], [log_posterior(best)]
+    volume = float(np.log(np.abs(np.linalg.det(wider * descent.prior.precision**0.5 * root))))
+    for z in normal:
+        found, _ = descent.evaluate(np.clip(centre + root @ z, lower, upper), _AVERAGING)
+        if found.solution.converged:
+            ends.append(found)
+            logs.append(log_posterior(found) + 0.5 * float(z @ z) / wider**2)
+    weights = np.exp(np.array(logs) - max(logs))
+    mass = max(logs) + float(np.log(weights.mean())) + volume
+    weights /= weights.sum()
+    return mass, [(float(w), end) for w, end in zip(weights, ends, strict=True) if w > _NEGLIGIBLE]
+
+
+_AVERAGING = 1e-6  # mismatch of moments at the points of an average
+
+
+def _score_share(descent: Descent[Any]) -> float:
+    """t of the log posterior: leave-one-out densities count twice."""
+    return 1.0 if descent.engine.problem.criterion == "evidence" else 0.5
+
+
+def posterior_root(descent: Descent[Any], centre: FloatArray, step: float = 0.05) -> FloatArray:
+    """L with LLᵀ the inverse of -f'' by differences, the eigenvalues of the score's part at least 0."""
+    slopes = [
+        (descent.evaluate(centre + away, _AVERAGING)[1] - descent.evaluate(centre - away, _AVERAGING)[1]) / (2.0 * step)
+        for away in step * np.eye(centre.size)
+    ]
+    hessian, precision = np.array(slopes), descent.prior.precision
+    values, vectors = np.linalg.eigh(-0.5 * (hessian + hessian.T))
+    known = np.maximum(values - precision, 0.0)
+    return np.asarray(vectors / np.sqrt(_score_share(descent) * known + precision))

@@ -13,18 +13,12 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import has_fit_parameter
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.grid_density import GridDensity
-from mgvm.regression.base import CircularRegressor, Training, merged, queries, validated
+from mgvm.regression.base import CircularRegressor, Training, merge_replicates, validate_queries, validate_training
 from mgvm.regression.prediction import cells
-
-_FOLDS = 5
-_ITERATIONS = 2000
-_SETTLED = 1e-9
-_LEAST_NODES = 512
-_NARROWEST = 1e-9
-_FLOOR = -700.0  # of log densities: a distribution that calls an observation impossible loses no more than this
 
 
 class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: ignore[misc]
@@ -37,12 +31,14 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
     cv : "loo", int or splitter of scikit-learn, default "loo"
         The angles not seen. "loo" uses the leave-one-out densities that an estimator leaves in its `loo_log_density_`
         when fitted, for nothing, and five folds of rows for those that leave none. A number asks for so many folds,
-        in which equal inputs are kept together; a splitter decides for itself.
+        in which replicates (rows of equal inputs) stay in one fold; a splitter decides for itself.
 
         All regressors of `mgvm.regression` leave out one row (of a row of weight w, one of the w rows it stands for).
         Rows that share its input stay: the weights are then those for more angles at inputs like the ones seen. To
         predict at new inputs where inputs repeat (other days, other stations), hold out whole inputs instead: ``cv=5``,
         or ``fit(..., groups=...)`` with the inputs, or blocks of them, for groups.
+    random_state : int, RandomState, Generator or None, default 0
+        Of the folds, where they are not a splitter's.
 
     Attributes
     ----------
@@ -76,9 +72,10 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
     True
     """
 
-    def __init__(self, estimators: list[tuple[str, Any]], *, cv: Any = "loo"):
+    def __init__(self, estimators: list[tuple[str, Any]], *, cv: Any = "loo", random_state: Any = 0):
         self.estimators = estimators
         self.cv = cv
+        self.random_state = random_state
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters, those of the estimators as name__parameter."""
@@ -100,9 +97,9 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
         is not used.
         """
         names, members = self._members()
-        data = validated(self, X, y, sample_weight, scales=False)
+        data = validate_training(self, X, y, sample_weight, scales=False)
         weighted = sample_weight is not None
-        self.estimators_ = [_fitted(member, X, data.y, data.weights if weighted else None) for member in members]
+        self.estimators_ = [_fit_clone(member, X, data.y, data.weights if weighted else None) for member in members]
         self.named_estimators_ = dict(zip(names, self.estimators_, strict=True))
         columns: list[FloatArray | None] = [None] * len(members)
         if isinstance(self.cv, str):
@@ -112,7 +109,7 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
         if any(column is None for column in columns):
             folds = self._folds(X, data, groups)
             columns = [
-                _held_out(member, X, data, folds, weighted) if column is None else np.asarray(column)
+                _predict_held_out(member, X, data, folds, weighted) if column is None else np.asarray(column)
                 for member, column in zip(members, columns, strict=True)
             ]
         self.out_of_fold_log_density_ = np.stack([column for column in columns if column is not None], axis=1)
@@ -122,6 +119,7 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
         return self
 
     def _members(self) -> tuple[list[str], list[Any]]:
+        """Names and estimators, checked."""
         if not self.estimators:
             raise ValueError("estimators must be a list of pairs (name, estimator), at least one of them")
         names = [name for name, _ in self.estimators]
@@ -130,20 +128,21 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
         for name, member in self.estimators:
             if not hasattr(member, "predict_dist"):
                 raise TypeError(
-                    f"estimator {name!r} is a {type(member).__name__} without predict_dist; stacking mixes distributions of "
-                    "angles, as the regressors of mgvm.regression give them"
+                    f"estimator {name!r} is a {type(member).__name__} without predict_dist; stacking mixes "
+                    "distributions of angles, as the regressors of mgvm.regression give them"
                 )
         return names, [member for _, member in self.estimators]
 
     def _folds(self, X: Any, data: Training, groups: ArrayLike | None) -> list[tuple[np.ndarray, np.ndarray]]:
+        """Rows to learn from and rows to predict, of every fold."""
         if groups is not None:
             blocks = np.asarray(groups)
             if blocks.shape != data.y.shape:
                 raise ValueError(f"groups must have one entry for every row, {data.y.shape}, got {blocks.shape}")
         elif isinstance(self.cv, str):
-            blocks = np.arange(data.y.size)  # as the other members do, which leave out rows
+            blocks = np.arange(data.y.size)  # one row at a time, as the members that have leave-one-out densities
         else:
-            blocks = merged(data._replace(weights=np.ones_like(data.weights))).group
+            blocks = merge_replicates(data._replace(weights=np.ones_like(data.weights))).input_of_row
         number = np.unique(blocks).size
         if number < 2:
             raise ValueError(
@@ -151,8 +150,8 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
                 "more data, or estimators with leave-one-out densities"
             )
         if isinstance(self.cv, (str, int)):
-            wanted = _FOLDS if isinstance(self.cv, str) else check.integer(self.cv, "cv", minimum=2)
-            splitter: Any = GroupKFold(min(wanted, number), shuffle=True, random_state=0)
+            wanted = 5 if isinstance(self.cv, str) else check.integer(self.cv, "cv", minimum=2)
+            splitter = GroupKFold(min(wanted, number), shuffle=True, random_state=_legacy_state(self.random_state))
             return list(splitter.split(X, data.y, blocks))
         return list(check_cv(self.cv).split(X, data.y, None if groups is None else blocks))
 
@@ -160,35 +159,42 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
 
     def predict_dist(self, X: Any) -> GridDensity:
         """The mixture's distribution at every row of X, on one grid."""
-        size = len(queries(self, X))
+        size = len(validate_queries(self, X))
         used = [k for k in range(self.weights_.size) if self.weights_[k] > 0.0]
         dists = [self.estimators_[k].predict_dist(X) for k in used]
-        count = max(_nodes(dist) for dist in dists)
-        grid = np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count))
+        count = max(_count_nodes(dist) for dist in dists)
+        grid = periodic_grid(count)
         total = np.full((size, count), -np.inf)
         for k, dist in zip(used, dists, strict=True):
-            np.logaddexp(total, np.log(self.weights_[k]) + _on_grid(dist, grid), out=total)
+            np.logaddexp(total, np.log(self.weights_[k]) + _evaluate(dist, grid), out=total)
         return GridDensity(total)
 
 
-def simplex_weights(log_densities: FloatArray, counts: FloatArray) -> FloatArray:
-    """The w on the simplex that maximise Σ_n c_n log Σ_k w_k p_nk, plus a prior of one observation; by EM."""
-    logs = np.maximum(log_densities, _FLOOR)
+def simplex_weights(
+    log_densities: FloatArray, counts: FloatArray, *, max_iter: int = 2000, tol: float = 1e-9, floor: float = -700.0
+) -> FloatArray:
+    """The w on the simplex that maximise Σ_n c_n log Σ_k w_k p_nk, plus a prior of one observation; by EM.
+
+    It ends when no weight moves by `tol`. A distribution that calls an observation impossible loses no more than
+    `floor` nats.
+    """
+    logs = np.maximum(log_densities, floor)
     density = np.exp(logs - logs.max(axis=1, keepdims=True))
     size = logs.shape[1]
     weights = np.full(size, 1.0 / size)
-    for _ in range(_ITERATIONS):
+    for _ in range(max_iter):
         share = weights * density
         taken = counts @ (share / share.sum(axis=1, keepdims=True))
         new = (taken + 1.0 / size) / (counts.sum() + 1.0)
         moved = float(np.abs(new - weights).max())
         weights = new
-        if moved < _SETTLED:
+        if moved < tol:
             break
     return weights / weights.sum()
 
 
-def _on_grid(dist: CircularDistribution, grid: FloatArray) -> FloatArray:
+def _evaluate(dist: CircularDistribution, grid: FloatArray) -> FloatArray:
+    """Log densities (M, nodes) of a batch of distributions."""
     if isinstance(dist, GridDensity) and dist.log_values.shape[-1] == grid.size:
         return np.asarray(dist.log_values)
     # A single distribution goes in twice: its points would reach the compiled loops as a view that NumPy warns of.
@@ -196,15 +202,16 @@ def _on_grid(dist: CircularDistribution, grid: FloatArray) -> FloatArray:
     return np.asarray(dist[np.resize(np.arange(size), max(size, 2))][:, None].logpdf(grid)[:size])
 
 
-def _nodes(dist: CircularDistribution) -> int:
-    """Nodes that resolve the distributions, and the bends between the parts of a mixture."""
+def _count_nodes(dist: CircularDistribution) -> int:
+    """Nodes that resolve the distributions, and the bends between the parts of a mixture: 512 at least."""
     if isinstance(dist, GridDensity):
-        return max(_LEAST_NODES, int(dist.log_values.shape[-1]))
+        return max(512, int(dist.log_values.shape[-1]))
     narrowest = float(np.min(dist.circular_variance(), initial=1.0))
-    return max(_LEAST_NODES, cells(4.0 / max(narrowest, _NARROWEST)))
+    return max(512, cells(4.0 / max(narrowest, 1e-9)))
 
 
-def _fitted(member: Any, X: Any, y: FloatArray, weights: FloatArray | None) -> Any:
+def _fit_clone(member: Any, X: Any, y: FloatArray, weights: FloatArray | None) -> Any:
+    """A clone of an estimator, fitted to rows."""
     member = clone(member)
     if weights is None:
         return member.fit(X, y)
@@ -213,14 +220,14 @@ def _fitted(member: Any, X: Any, y: FloatArray, weights: FloatArray | None) -> A
     return member.fit(X, y, sample_weight=weights)
 
 
-def _held_out(
+def _predict_held_out(
     member: Any, X: Any, data: Training, folds: list[tuple[np.ndarray, np.ndarray]], weighted: bool
 ) -> FloatArray:
     """Log density of every row by the estimator fitted to the other folds."""
     out = np.full(data.y.size, np.nan)
     for train, test in folds:
         weights = data.weights[train] if weighted else None
-        fitted = _fitted(member, _safe_indexing(X, train), data.y[train], weights)
+        fitted = _fit_clone(member, _safe_indexing(X, train), data.y[train], weights)
         dist = fitted.predict_dist(_safe_indexing(X, test))
         out[test] = dist.logpdf(data.y[test])
     if np.isnan(out).any():
@@ -229,3 +236,8 @@ def _held_out(
             "every row in one test fold"
         )
     return out
+
+
+def _legacy_state(random_state: Any) -> int | np.random.RandomState | None:
+    """What scikit-learn's splitters take: a Generator is none of it, and draws them a seed."""
+    return int(random_state.integers(2**31)) if isinstance(random_state, np.random.Generator) else random_state

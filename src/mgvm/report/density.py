@@ -7,26 +7,21 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mgvm._validation import FloatArray
-from mgvm.report import sections as parts
-from mgvm.report.sections import drawn, figure, one_unit, rose_of
+from mgvm.report import sections
+from mgvm.report.sections import common_unit, draw_axes, draw_figure, draw_rose
 
 if TYPE_CHECKING:
-    from mgvm.report import Page
+    from mgvm.report.page import Page
     from mgvm.workflows.results import DensityResult
-
-_MOST_PAIRS = 6  # angles in the picture of all pairs
-_MOST_ROWS = 30
-_PANEL = 1.75  # inches
-_MOST_POINTS = 3000
 
 
 def density_report(result: DensityResult) -> Page:
-    """A page on a density learnt from angles: the picture, components, data, scores, calibration, rows.
+    """A page on a density of angles: the picture, components, data, scores, calibration, rows.
 
     Parameters
     ----------
     result : DensityResult
-        Of the job `density`.
+        Of `run_density`.
 
     Returns
     -------
@@ -36,31 +31,31 @@ def density_report(result: DensityResult) -> Page:
     Examples
     --------
     >>> import numpy as np, pandas as pd
-    >>> from mgvm.workflows import run_density
+    >>> from mgvm.workflows import DensityOptions, run_density
     >>> from mgvm.report import density_report
     >>> hours = pd.DataFrame({"asleep": np.random.default_rng(0).vonmises(0.0, 8.0, 60) * 12 / np.pi % 24})
-    >>> page = density_report(run_density(hours, ["asleep"], components=1, unit="hours", compare=False))
-    >>> page.title
+    >>> options = DensityOptions(["asleep"], components=1, unit="hours", compare=False)
+    >>> density_report(run_density(hours, options)).title
     'The density of asleep'
     """
     names = ", ".join(result.angles)
-    page = parts.opened(f"The {'joint ' if len(result.angles) > 1 else ''}density of {names}", result)
+    page = sections.open_page(f"The {'joint ' if len(result.angles) > 1 else ''}density of {names}", result)
     _add_picture(page, result)
-    parts.add_data(page, result.data)
-    parts.add_model(page, result)
+    sections.add_data(page, result.data)
+    sections.add_model(page, result)
     _add_components(page, result)
-    parts.add_history(page, result.model, "The mean log density of the rows with the prior's share")
-    parts.add_scores(page, result.comparison)
-    parts.add_calibration(page, result.calibration)
-    words = (
+    sections.add_history(page, result.model, "The mean log density of the rows with the prior's share")
+    sections.add_scores(page, result.comparison)
+    sections.add_calibration(page, result.calibration)
+    explained = (
         "For every row its log density, the component it most probably comes from, and how probably. A low log density "
         "marks a row unlike the others."
     )
-    return parts.add_rows(page, result.predictions, words)
+    return sections.add_rows(page, result.predictions, explained)
 
 
-def _add_components(page: Page, result: DensityResult) -> None:
-    table = result.components.iloc[:_MOST_ROWS]
+def _add_components(page: Page, result: DensityResult, most: int = 30) -> None:
+    table = result.components.iloc[:most]
     rows = [[*row] for row in table.itertuples(index=False)]
     more = (
         f"The {len(rows)} heaviest of {len(result.components)} components" if len(result.components) > len(rows) else ""
@@ -91,58 +86,60 @@ def _add_picture(page: Page, result: DensityResult) -> None:
     size = len(result.angles)
     if size == 1:
         page.figure(
-            rose_of(result.Y[:, 0], result.units[0], _OneAngle(result.model)),
-            f"Rose histogram of {result.angles[0]} with the learnt density as a curve; {_peaks(result)}",
-            f"{result.angles[0]}: the area of a sector is its share of the rows, the curve is the learnt density",
+            draw_rose(result.Y[:, 0], result.units[0], _OneAngle(result.model)),
+            f"Rose histogram of {result.angles[0]} with the fitted density as a curve; {_describe_heaviest(result)}",
+            f"{result.angles[0]}: the area of a sector is its share of the rows, the curve is the fitted density",
         )
     elif size == 2:
         page.figure(
-            drawn(lambda ax: _draw_square(ax, result), (5.4, 5.2)),
-            f"Regions of highest density of {result.angles[0]} (to the right) and {result.angles[1]} (upwards), the "
-            f"rows as dots; {_peaks(result)}",
-            "Regions that hold 50, 80, 90, 95, 99 and 99.9 % of the mass; dots are rows. Opposite edges are one line.",
+            draw_axes(lambda ax: _draw_square(ax, result), (5.4, 5.2)),
+            f"Highest-density regions of {result.angles[0]} (to the right) and {result.angles[1]} (upwards), the "
+            f"rows as dots; {_describe_heaviest(result)}",
+            "Highest-density regions of 50, 80, 90, 95, 99 and 99.9 % of the mass; dots are rows. Opposite edges are "
+            "one line.",
         )
     else:
         _add_pairs(page, result)
 
 
-def _add_pairs(page: Page, result: DensityResult) -> None:
+def _add_pairs(page: Page, result: DensityResult, most: int = 6, panel: float = 1.75) -> None:
+    """All pairs of at `most` so many angles, in panels of so many inches."""
     from mgvm.plots import torus_pairs
 
-    names = result.angles[:_MOST_PAIRS]
+    names = result.angles[:most]
     size = len(names)
     dist = result.model if size == len(result.angles) else None
     if dist is None:
         page.text(f"The picture shows the first {size} of {len(result.angles)} angles.")
     page.figure(
-        figure(
+        draw_figure(
             lambda made: torus_pairs(
-                result.Y[:, :size], dist, fig=made, names=list(names), unit=one_unit(result.units[:size])
+                result.Y[:, :size], dist, fig=made, names=list(names), unit=common_unit(result.units[:size])
             ),
-            (_PANEL * size + 0.4, _PANEL * size + 0.4),
+            (panel * size + 0.4, panel * size + 0.4),
         ),
-        f"All pairs of {', '.join(names)}: histograms and learnt margins on the diagonal, learnt densities below it, "
-        f"rows above it; {_peaks(result)}",
-        "On the diagonal histograms and the learnt margins, below it regions that hold 50, 80 and 95 % of the learnt "
-        "mass, above it the rows. Opposite edges of a square are the same line.",
+        f"All pairs of {', '.join(names)}: histograms and fitted margins on the diagonal, fitted densities below it, "
+        f"rows above it; {_describe_heaviest(result)}",
+        "On the diagonal histograms and the fitted margins, below it highest-density regions of 50, 80 and 95 % "
+        "of the mass, above it the rows. Opposite edges of a square are the same line.",
     )
 
 
-def _draw_square(ax: Any, result: DensityResult) -> None:
+def _draw_square(ax: Any, result: DensityResult, most_points: int = 3000) -> None:
     from mgvm.plots import torus_density, torus_scatter
 
-    unit = one_unit(result.units)
+    unit = common_unit(result.units)
     torus_density(result.model, ax, unit=unit)
     whole = result.Y[~np.isnan(result.Y).any(axis=1)]
-    shown = whole[np.random.default_rng(0).permutation(len(whole))[:_MOST_POINTS]]
+    shown = whole[np.random.default_rng(0).permutation(len(whole))[:most_points]]
     if len(shown):
         torus_scatter(shown, ax, unit=unit, s=float(np.clip(2000.0 / len(shown), 1.5, 9.0)), alpha=0.7)
     ax.set_xlabel(result.angles[0])
     ax.set_ylabel(result.angles[1])
 
 
-def _peaks(result: DensityResult) -> str:
-    """The mean directions of the heaviest components, in words."""
+def _describe_heaviest(result: DensityResult) -> str:
+    """The mean directions of the heaviest components, as text."""
     heavy = result.components.iloc[:3]
     texts = []
     for _, row in heavy.iterrows():

@@ -8,28 +8,21 @@ import numpy as np
 
 from mgvm import angles as circular
 from mgvm._validation import FloatArray
-from mgvm.report import sections as parts
-from mgvm.report.sections import drawn, figure, rose_of
+from mgvm.report import sections
+from mgvm.report.sections import draw_axes, draw_figure, draw_rose
 
 if TYPE_CHECKING:
-    from mgvm.report import Page
-    from mgvm.workflows.results import PcaResult
-
-_FRAMES = 6  # of a skeleton
-_CURVES = 4  # columns drawn denoised
-_LENGTH = 150  # rows of a curve
-_MOST_PAIRS = 5
-_PANEL = 1.75  # inches
-_SEEN, _CLEAN = "#6C7A89", "#0072B2"
+    from mgvm.report.page import Page
+    from mgvm.workflows.results import PCAResult
 
 
-def pca_report(result: PcaResult) -> Page:
+def pca_report(result: PCAResult) -> Page:
     """A page on latent angles: where they move the rows, the angles, denoised columns, data, scores, calibration.
 
     Parameters
     ----------
-    result : PcaResult
-        Of the job `pca`.
+    result : PCAResult
+        Of `run_pca`.
 
     Returns
     -------
@@ -39,34 +32,34 @@ def pca_report(result: PcaResult) -> Page:
     Examples
     --------
     >>> import numpy as np, pandas as pd
-    >>> from mgvm.workflows import run_pca
+    >>> from mgvm.workflows import PCAOptions, run_pca
     >>> from mgvm.report import pca_report
     >>> phase = np.linspace(0.0, 6.0, 50)
     >>> noise = np.random.default_rng(0).normal(0.0, 0.05, (50, 3))
     >>> rows = pd.DataFrame(np.cos(phase[:, None] - [0.0, 1.0, 2.0]) + noise, columns=["a", "b", "c"])
-    >>> pca_report(run_pca(rows, ["a", "b", "c"], 1, compare=False)).title
+    >>> pca_report(run_pca(rows, PCAOptions(["a", "b", "c"], compare=False))).title
     'One angle behind 3 columns'
     """
     count = result.angles.shape[1]
     what = "One angle" if count == 1 else f"{count} angles"
-    page = parts.opened(f"{what} behind {len(result.columns)} columns", result)
+    page = sections.open_page(f"{what} behind {len(result.columns)} columns", result)
     page.section("The fit")
     if getattr(result.model.structure_, "tree", None) is not None:
         _add_skeleton(page, result)
     _add_denoised(page, result)
     _add_angles(page, result)
-    parts.add_data(page, result.data)
-    parts.add_model(page, result)
+    sections.add_data(page, result.data)
+    sections.add_model(page, result)
     _add_loadings(page, result)
-    parts.add_history(page, result.model, "The log-likelihood of a row (or its bound)")
-    parts.add_scores(page, result.comparison)
-    parts.add_calibration(page, result.calibration)
+    sections.add_history(page, result.model, "The log-likelihood of a row (or its bound)")
+    sections.add_scores(page, result.comparison)
+    sections.add_calibration(page, result.calibration)
     names = [f"angle{d + 1}" for d in range(count)]
-    words = "The angles of every row, the columns without their noise, and the log-likelihood."
-    return parts.add_rows(page, result.predictions, words, first=[*names, *result.columns])
+    explained = "The angles of every row, the columns without their noise, and the log-likelihood."
+    return sections.add_rows(page, result.predictions, explained, first=[*names, *result.columns])
 
 
-def _add_loadings(page: Page, result: PcaResult) -> None:
+def _add_loadings(page: Page, result: PCAResult) -> None:
     reach = np.hypot(result.model.A_, result.model.B_) * result.spread[:, None]
     lead = result.unit.from_radians(np.arctan2(result.model.B_, result.model.A_))
     columns = ["column"]
@@ -82,12 +75,13 @@ def _add_loadings(page: Page, result: PcaResult) -> None:
 # ---- pictures -------------------------------------------------------------------------------------------------------
 
 
-def _add_skeleton(page: Page, result: PcaResult) -> None:
-    frames = np.linspace(0, len(result.angles) - 1, min(_FRAMES, len(result.angles))).astype(int)
+def _add_skeleton(page: Page, result: PCAResult, most: int = 6) -> None:
+    """The skeleton in at `most` so many rows."""
+    frames = np.linspace(0, len(result.angles) - 1, min(most, len(result.angles))).astype(int)
     tree = result.model.structure_.tree
     flat = tree.dimension == 2
     page.figure(
-        drawn(lambda ax: _draw_skeleton(ax, result, frames), (4.4, 4.4), None if flat else "3d"),
+        draw_axes(lambda ax: _draw_skeleton(ax, result, frames), (4.4, 4.4), None if flat else "3d"),
         f"The skeleton of {len(tree.parents)} markers in {frames.size} rows from the first to the last, and the "
         "markers as they were seen.",
         f"The skeleton in {frames.size} rows, from light (first) to dark (last); crosses are the markers as they were "
@@ -95,74 +89,75 @@ def _add_skeleton(page: Page, result: PcaResult) -> None:
     )
 
 
-def _draw_skeleton(ax: Any, result: PcaResult, frames: np.ndarray) -> None:
+def _draw_skeleton(ax: Any, result: PCAResult, frames: np.ndarray) -> None:
     from mgvm.plots import skeleton
 
     seen = (result.Y[frames] - result.center) / result.spread
     skeleton(result.model, result.angles[frames], ax, observed=seen)
 
 
-def _add_denoised(page: Page, result: PcaResult) -> None:
-    """Columns in which the angles move most, as seen and without noise."""
+def _add_denoised(page: Page, result: PCAResult, curves: int = 4, length: int = 150) -> None:
+    """Columns in which the angles move most, as seen and without noise, in a stretch of `length` rows."""
     moved = np.nanvar(result.denoised, axis=0) / np.nanvar(result.Y, axis=0)
-    chosen = np.sort(np.argsort(-moved, kind="stable")[:_CURVES])
-    begin = _steadiest(result.Y)
-    rows = np.arange(begin, min(begin + _LENGTH, len(result.Y)))
+    chosen = np.sort(np.argsort(-moved, kind="stable")[:curves])
+    begin = _first_complete(result.Y, length)
+    rows = np.arange(begin, min(begin + length, len(result.Y)))
     left = np.nanstd(result.Y - result.denoised)
     page.figure(
-        figure(lambda made: _draw_curves(made, result, chosen, rows), (4.8, 1.15 * chosen.size + 0.6)),
+        draw_figure(lambda made: _draw_curves(made, result, chosen, rows), (4.8, 1.15 * chosen.size + 0.6)),
         f"{', '.join(result.columns[m] for m in chosen)} in {rows.size} rows, as seen (dots) and without noise (line).",
         f"As seen (dots) and without noise (line), {rows.size} rows in the order of the file; what is left over has "
         f"the standard deviation {left:.3g}.",
     )
 
 
-def _steadiest(Y: FloatArray) -> int:
+def _first_complete(Y: FloatArray, length: int) -> int:
     """The first of a stretch of rows with the fewest gaps."""
     whole = ~np.isnan(Y).any(axis=1)
-    if len(Y) <= _LENGTH:
+    if len(Y) <= length:
         return 0
-    held = np.convolve(whole, np.ones(_LENGTH), mode="valid")
+    held = np.convolve(whole, np.ones(length), mode="valid")
     return int(np.argmax(held))
 
 
-def _draw_curves(made: Any, result: PcaResult, chosen: np.ndarray, rows: np.ndarray) -> None:
+def _draw_curves(made: Any, result: PCAResult, chosen: np.ndarray, rows: np.ndarray) -> None:
     panels = np.atleast_1d(made.subplots(chosen.size, 1, sharex=True))
     for ax, m in zip(panels, chosen, strict=True):
-        ax.plot(rows + 1, result.Y[rows, m], ".", color=_SEEN, markersize=3.5)
-        ax.plot(rows + 1, result.denoised[rows, m], color=_CLEAN, linewidth=1.3)
+        ax.plot(rows + 1, result.Y[rows, m], ".", color="#6C7A89", markersize=3.5)
+        ax.plot(rows + 1, result.denoised[rows, m], color="#0072B2", linewidth=1.3)
         ax.set_ylabel(result.columns[m])
         ax.spines[["top", "right"]].set_visible(False)
     made.align_ylabels()
     panels[-1].set_xlabel("row")
 
 
-def _add_angles(page: Page, result: PcaResult) -> None:
-    count = min(result.angles.shape[1], _MOST_PAIRS)
+def _add_angles(page: Page, result: PCAResult, most: int = 5, panel: float = 1.75) -> None:
+    """One rose, or all pairs of at `most` so many angles in panels of so many inches."""
+    count = min(result.angles.shape[1], most)
     names = [f"angle {d + 1}" for d in range(result.angles.shape[1])]
     if count < result.angles.shape[1]:
         page.text(f"The picture of the angles shows the first {count} of {result.angles.shape[1]}.")
     if count == 1:
         page.figure(
-            rose_of(result.angles[:, 0], result.unit),
-            f"Rose histogram of the latent angle of {len(result.angles):,} rows; {_spread(result, 1)}",
+            draw_rose(result.angles[:, 0], result.unit),
+            f"Rose histogram of the latent angle of {len(result.angles):,} rows; {_describe_spread(result, 1)}",
             "The latent angle of the rows: the area of a sector is its share of them",
         )
         return
     from mgvm.plots import torus_pairs
 
     page.figure(
-        figure(
+        draw_figure(
             lambda made: torus_pairs(result.angles[:, :count], fig=made, names=names[:count], unit=result.unit.name),
-            (_PANEL * count + 0.4, _PANEL * count + 0.4),
+            (panel * count + 0.4, panel * count + 0.4),
         ),
-        f"All pairs of the latent angles of {len(result.angles):,} rows; {_spread(result, count)}",
+        f"All pairs of the latent angles of {len(result.angles):,} rows; {_describe_spread(result, count)}",
         "The latent angles of the rows: histograms on the diagonal, smoothed densities below it, rows above it. "
         "Opposite edges of a square are the same line.",
     )
 
 
-def _spread(result: PcaResult, count: int) -> str:
+def _describe_spread(result: PCAResult, count: int) -> str:
     texts = []
     for d in range(count):
         mean = float(result.unit.from_radians(circular.mean(result.angles[:, d])))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import itertools
 from typing import TYPE_CHECKING, Any
 
@@ -9,28 +10,23 @@ import numpy as np
 
 from mgvm import angles as circular
 from mgvm._validation import FloatArray
-from mgvm.report import sections as parts
-from mgvm.report.sections import add_map, drawn, rose_of
-from mgvm.tables.columns import Unit
-from mgvm.workflows.inputs import InputColumn
+from mgvm.report import sections
+from mgvm.report.sections import draw_axes, draw_rose, dress_polar, label_input
 
 if TYPE_CHECKING:
-    from mgvm.report import Page
-    from mgvm.workflows.results import RegressResult
+    from mgvm.report.page import Page
+    from mgvm.workflows.results import RegressionResult
 
-_ALONG = 300  # distributions along an input
-_MOST_SLICES = 4
-_MOST_POINTS = 3000
-_BEYOND = 0.03
+_MOST_POINTS = 3000  # dots in a figure: more would hide each other
 
 
-def regression_report(result: RegressResult) -> Page:
+def regression_report(result: RegressionResult) -> Page:
     """A page on what a regression found: fit, data, model, scores, calibration, predictions.
 
     Parameters
     ----------
-    result : RegressResult
-        Of the job `regress`.
+    result : RegressionResult
+        Of `run_regression`.
 
     Returns
     -------
@@ -40,43 +36,35 @@ def regression_report(result: RegressResult) -> Page:
     Examples
     --------
     >>> import numpy as np, pandas as pd
-    >>> from mgvm.workflows import run_regression
+    >>> from mgvm.workflows import RegressionOptions, run_regression
     >>> from mgvm.report import regression_report
     >>> hour = np.linspace(0.0, 24.0, 30)
     >>> wind = pd.DataFrame({"hour": hour, "from": (300.0 + 5.0 * hour) % 360.0})
-    >>> page = regression_report(run_regression(wind, "from", ["hour"], unit="compass", compare=False))
-    >>> page.title
+    >>> options = RegressionOptions("from", ["hour"], unit="compass", compare=False)
+    >>> regression_report(run_regression(wind, options)).title
     'from, predicted from hour'
     """
-    page = parts.opened(f"{result.angle}, predicted from {_listed(result.inputs.names)}", result)
+    page = sections.open_page(f"{result.angle}, predicted from {_list_names(result.inputs.names)}", result)
     _add_fit(page, result)
-    parts.add_data(page, result.data)
+    sections.add_data(page, result.data)
     page.figure(
-        rose_of(result.y, result.unit),
-        f"Rose histogram of {result.angle}; {_summary(result)}",
+        draw_rose(result.y, result.unit),
+        f"Rose histogram of {result.angle}; {_describe_angles(result)}",
         f"{result.angle} in the data: the area of a sector is its share of the rows",
     )
-    parts.add_model(page, result, *_words(result))
-    parts.add_scores(page, result.comparison)
-    parts.add_calibration(page, result.calibration)
+    sections.add_model(page, result, f"The kernel, with its fitted numbers: `{result.model.kernel_}`.")
+    sections.add_scores(page, result.comparison)
+    sections.add_calibration(page, result.calibration)
     own = [str(name) for name in result.predictions.columns if str(name).startswith(f"{result.angle}_")]
-    return parts.add_rows(
-        page, result.predictions, f"Predicted at {result.predicted_at}. {_ARCS}", first=[*result.inputs.names, *own]
+    explained = (
+        f"Predicted at {result.predicted_at}. The mean direction is where the distribution points; its resultant "
+        "length says how narrowly, from 0 (not at all) to 1. Highest-density regions (HDR) are the smallest that hold "
+        "50 % and 90 % of the mass: several arcs where the distribution has several modes."
     )
+    return sections.add_rows(page, result.predictions, explained, first=[*result.inputs.names, *own])
 
 
-_ARCS = (
-    "The mean direction is where the distribution points; its resultant length says how narrowly, from 0 (not at all) to 1. "
-    "The arcs are the smallest sets that hold 50 % and 90 % of the mass: several where the distribution has several peaks."
-)
-
-
-def _words(result: RegressResult) -> list[str]:
-    kernel = getattr(result.model, "kernel_", None)
-    return [] if kernel is None else [f"The kernel, with its learnt numbers: `{kernel}`."]
-
-
-def _summary(result: RegressResult) -> str:
+def _describe_angles(result: RegressionResult) -> str:
     mean = float(result.unit.from_radians(circular.mean(result.y)))
     length = float(circular.resultant_length(result.y))
     return f"mean direction {mean:.4g}{result.unit.symbol}, resultant length {length:.2f}, {result.y.size:,} rows."
@@ -85,65 +73,64 @@ def _summary(result: RegressResult) -> str:
 # ---- the fit --------------------------------------------------------------------------------------------------------
 
 
-def _add_fit(page: Page, result: RegressResult) -> None:
+def _add_fit(page: Page, result: RegressionResult, most_slices: int = 4) -> None:
     page.section("The fit")
     columns = result.inputs.columns
     if len(columns) == 2 and not any(column.circular for column in columns):
-        add_map(page, result)
+        _add_map(page, result)
         return
     if len(columns) > 1:
         page.text("Each picture lets one input run and holds the others at their medians.")
-    for number in range(min(len(columns), _MOST_SLICES)):
+    for number in range(min(len(columns), most_slices)):
         _add_slice(page, result, number)
-    if len(columns) > _MOST_SLICES:
-        left = [column.name for column in columns[_MOST_SLICES:]]
-        page.text(f"Not drawn: {_listed(left)}.")
+    if len(columns) > most_slices:
+        left = [column.name for column in columns[most_slices:]]
+        page.text(f"Not drawn: {_list_names(left)}.")
 
 
-def _add_slice(page: Page, result: RegressResult, number: int) -> None:
+def _add_slice(page: Page, result: RegressionResult, number: int) -> None:
     column = result.inputs.columns[number]
     alone = len(result.inputs.columns) == 1
-    places, rows = _run(result, number)
+    places, rows = _run_along(result, number)
     dist = result.predict_dist(rows)
     where = "" if alone else ", the other inputs at their medians"
     page.figure(
-        drawn(lambda ax: _draw_slice(ax, result, number, (places, dist)), (5.4, 4.1) if alone else (4.6, 3.9)),
-        f"Predicted density of {result.angle} against {column.name}{where}; {_course(result, places, dist, column)}",
+        draw_axes(lambda ax: _draw_slice(ax, result, number, places, dist), (5.4, 4.1) if alone else (4.6, 3.9)),
+        f"Predicted density of {result.angle} against {column.name}{where}; {_describe_course(result, places, dist)}",
         f"The predicted density of {result.angle}: the darker the likelier. Dots are the data"
         + ("" if alone else ", whatever their other inputs")
         + ". Up and down, the picture repeats after a turn.",
     )
 
 
-def _draw_slice(ax: Any, result: RegressResult, number: int, found: tuple[FloatArray, Any]) -> None:
+def _draw_slice(ax: Any, result: RegressionResult, number: int, places: FloatArray, dist: Any) -> None:
     from mgvm.plots import predictive_density
 
-    column = result.inputs.columns[number]
-    places, dist = found
     seen = _raw(result, number, result.X)
     shown = np.random.default_rng(0).permutation(seen.size)[:_MOST_POINTS]
     mesh = predictive_density(dist, places, ax, observed=(seen[shown], result.y[shown]), unit=result.unit.name, turns=2)
-    ax.set_xlabel(f"{column.name} ({column.meaning})" if column.meaning else column.name)
+    ax.set_xlabel(label_input(result.inputs.columns[number]))
     ax.set_ylabel(result.angle)
     ax.figure.colorbar(mesh, ax=ax, label="density per radian", shrink=0.8, aspect=30, pad=0.02)
 
 
-def _run(result: RegressResult, number: int) -> tuple[FloatArray, FloatArray]:
-    """Places along one input, and the numbers (n, p) of all inputs there."""
+def _run_along(result: RegressionResult, number: int, count: int = 300) -> tuple[FloatArray, FloatArray]:
+    """`count` places along one input, and the numbers (count, p) of all inputs there."""
     columns = result.inputs.columns
     edges = np.cumsum([0, *(len(column.labels) for column in columns)])
     middles = [_middle(result.X[:, begin:end]) for begin, end in itertools.pairwise(edges)]
-    rows = np.tile(np.concatenate(middles), (_ALONG, 1))
+    rows = np.tile(np.concatenate(middles), (count, 1))
     mine = slice(edges[number], edges[number + 1])
     if columns[number].circular:
-        places = np.linspace(0.0, _unit_of(columns[number]).turn, _ALONG)
-        radians = _unit_of(columns[number]).to_radians(places)
+        unit = columns[number].angle_unit
+        places = np.linspace(0.0, unit.turn, count)
+        radians = unit.to_radians(places)
         rows[:, mine] = np.column_stack([np.cos(radians), np.sin(radians)])
         return places, rows
     known = np.concatenate([result.X[:, mine].ravel(), result.asked[:, mine].ravel()])
     low, high = np.nanmin(known), np.nanmax(known)
-    beyond = _BEYOND * (high - low) or 1.0
-    places = np.linspace(low - beyond, high + beyond, _ALONG)
+    beyond = 0.03 * (high - low) or 1.0
+    places = np.linspace(low - beyond, high + beyond, count)
     rows[:, mine] = places[:, None]
     return places, rows
 
@@ -156,21 +143,17 @@ def _middle(values: FloatArray) -> FloatArray:
     return np.array([np.cos(direction), np.sin(direction)])
 
 
-def _raw(result: RegressResult, number: int, X: FloatArray) -> FloatArray:
+def _raw(result: RegressionResult, number: int, X: FloatArray) -> FloatArray:
     """An input as its column has it, up to whole turns."""
     columns = result.inputs.columns
     begin = sum(len(column.labels) for column in columns[:number])
     if not columns[number].circular:
         return X[:, begin]
-    return _unit_of(columns[number]).from_radians(np.arctan2(X[:, begin + 1], X[:, begin]))
+    return columns[number].angle_unit.from_radians(np.arctan2(X[:, begin + 1], X[:, begin]))
 
 
-def _unit_of(column: InputColumn) -> Unit:
-    return Unit("hours" if column.kind == "time-of-day" else column.unit)
-
-
-def _course(result: RegressResult, places: FloatArray, dist: Any, column: InputColumn) -> str:
-    """The mean direction at five places, in words."""
+def _describe_course(result: RegressionResult, places: FloatArray, dist: Any) -> str:
+    """The mean direction at five places, as text."""
     which = np.linspace(0, places.size - 1, 5).astype(int)
     means = result.unit.from_radians(dist[which].mean_direction())
     return "mean direction " + ", ".join(
@@ -178,6 +161,133 @@ def _course(result: RegressResult, places: FloatArray, dist: Any, column: InputC
     )
 
 
-def _listed(names: Any) -> str:
+def _list_names(names: Any) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else str(last)
+
+
+# ---- maps: two inputs that are numbers ------------------------------------------------------------------------------
+
+_MAP_SIZE = (4.6, 4.5)  # inches: two beside each other
+
+
+def _add_map(page: Page, result: RegressionResult) -> None:
+    """Roses or HDR at places, and arrows on a grid."""
+    across, up = result.inputs.names
+    drawn = {
+        "compass": "Angles are drawn as they point on a map, north on top.",
+        "hours": "Times are drawn like the hand of a 24-hour clock: midnight on top, clockwise.",
+    }
+    page.text(drawn.get(result.unit.name, "Angles are drawn with zero to the right, counter-clockwise."))
+    places, place = np.unique(result.X, axis=0, return_inverse=True)
+    # A histogram says something from five rows at a place on, and more than 16 would cover each other.
+    if len(places) <= 16 and len(result.X) >= 5 * len(places):
+        _add_roses(page, result, places, [result.y[place.ravel() == k] for k in range(len(places))])
+    else:
+        _add_regions(page, result)
+    page.figure(
+        draw_axes(lambda ax: _draw_directions(ax, result), _MAP_SIZE),
+        f"Map of {across} and {up} with an arrow along the predicted mean direction of {result.angle} on a grid.",
+        "The predicted mean direction; the shorter an arrow, the less is known. Dots are the places of the data.",
+    )
+
+
+def _add_roses(page: Page, result: RegressionResult, places: FloatArray, seen: list[FloatArray]) -> None:
+    from mgvm.plots import roses_on_map
+
+    dist = result.predict_dist(places)
+
+    def draw(ax: Any) -> None:
+        _name_axes(ax, result)
+        ax.scatter(*places.T, s=12.0, color="#1C2733", linewidths=0.0)
+        ax.margins(0.15)
+        bare = functools.partial(dress_polar, unit=result.unit, bare=True)
+        roses_on_map(seen, places[:, 0], places[:, 1], ax, dist=dist, size=_rose_size(places), dress=bare)
+
+    page.figure(
+        draw_axes(draw, _MAP_SIZE),
+        f"Map with a rose histogram of {result.angle} at each of {len(places)} places, the predicted density on top.",
+        "What was seen at each place (sectors, whose areas are shares) and the predicted density (curve).",
+    )
+
+
+def _rose_size(places: FloatArray) -> float:
+    """Points that a rose may be wide, so that most do not cover their neighbors; the map is 215 points wide."""
+    narrowest, widest, map_width = 30.0, 54.0, 215.0
+    if len(places) < 2:
+        return widest
+    box = np.where(np.ptp(places, axis=0) > 0.0, np.ptp(places, axis=0), 1.0)
+    apart = np.linalg.norm((places[:, None] - places) / box, axis=-1) + 2.0 * np.eye(len(places))
+    return float(np.clip(0.9 * map_width * np.median(apart.min(axis=1)), narrowest, widest))
+
+
+def _add_regions(page: Page, result: RegressionResult, most_places: int = 36) -> None:
+    across, up = result.inputs.names
+    chosen = _spread_out(result.X, most_places)
+    dist = result.predict_dist(result.X[chosen])
+    page.figure(
+        draw_axes(lambda ax: _draw_regions(ax, result, chosen, dist), _MAP_SIZE),
+        f"Map of {across} and {up}: predicted HDR of {result.angle} at {chosen.size} places, and what was seen.",
+        "Thick arcs are the 50 % HDR of the prediction, thin ones the 90 % HDR. Needles are what was seen there, "
+        "orange where it lies outside of the 90 % HDR. This is the training set; for test rows, see the calibration.",
+    )
+
+
+def _draw_regions(ax: Any, result: RegressionResult, chosen: np.ndarray, dist: Any) -> None:
+    from mgvm.plots import arcs
+
+    ax.scatter(*result.X[chosen].T, s=12.0, color="#1C2733", linewidths=0.0, zorder=4)
+    arcs(
+        dist,
+        result.X[chosen, 0],
+        result.X[chosen, 1],
+        ax,
+        observed=result.y[chosen],
+        compass=_is_clock(result),
+        radius=13.0,
+    )
+    _name_axes(ax, result)
+
+
+def _draw_directions(ax: Any, result: RegressionResult, side: int = 14) -> None:
+    """Arrows on a grid of side x side places."""
+    grid = _grid(result.X, side)
+    dist = result.predict_dist(grid)
+    mean, length = np.asarray(dist.mean_direction()), np.asarray(dist.resultant_length())
+    shown = np.random.default_rng(0).permutation(len(result.X))[:_MOST_POINTS]
+    ax.scatter(*result.X[shown].T, s=5.0, color="#8A949E", linewidths=0.0)
+    across, up = np.nan_to_num(length * np.cos(mean)), np.nan_to_num(length * np.sin(mean))
+    arrows = (up, across) if _is_clock(result) else (across, up)
+    ax.quiver(*grid.T, *arrows, pivot="mid", angles="uv", color="#0072B2", scale=1.15 * side, width=0.006)
+    _name_axes(ax, result)
+
+
+def _is_clock(result: RegressionResult) -> bool:
+    """Whether angles are drawn clockwise from the top. (Bearings are, once they are angles from east.)"""
+    return result.unit.name == "hours"
+
+
+def _name_axes(ax: Any, result: RegressionResult) -> None:
+    for name, column in zip((ax.set_xlabel, ax.set_ylabel), result.inputs.columns, strict=True):
+        name(label_input(column))
+    ax.margins(0.06)
+
+
+def _grid(X: FloatArray, side: int) -> FloatArray:
+    """A grid over the places, in their box."""
+    low, high = X.min(axis=0), X.max(axis=0)
+    axes = [np.linspace(a, b, side) for a, b in zip(low, high, strict=True)]
+    return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
+
+
+def _spread_out(X: FloatArray, count: int) -> np.ndarray:
+    """Rows far from each other: each next one is the farthest from those before."""
+    if len(X) <= count:
+        return np.arange(len(X))
+    scaled = (X - X.mean(axis=0)) / np.where(X.std(axis=0) > 0.0, X.std(axis=0), 1.0)
+    chosen = [int(np.argmin((scaled**2).sum(axis=1)))]
+    away = np.full(len(X), np.inf)
+    while len(chosen) < count:
+        away = np.minimum(away, ((scaled - scaled[chosen[-1]]) ** 2).sum(axis=1))
+        chosen.append(int(np.argmax(away)))
+    return np.array(chosen)

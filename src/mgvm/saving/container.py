@@ -3,7 +3,10 @@
 The archive's comment, the last 64 bytes of the file, is the SHA-256 of all bytes before it: no byte may change, be
 lost or be added. As nothing is compressed, what a file claims to hold cannot be larger than the file is. The checksum
 tells of accidents and of careless hands; who changes a file on purpose can write a new one, and then meets the checks
-of what is rebuilt (`_rebuilding`).
+of what is decoded (`mgvm.saving.codec`).
+
+skops.io was looked at and left: it names classes by module, so that a move breaks old files; it makes objects without
+their constructors, so that nothing checks what is in them; and it has no checksum.
 """
 
 from __future__ import annotations
@@ -18,14 +21,9 @@ from typing import Any, BinaryIO
 
 import numpy as np
 
-FORMAT = 1
+FORMAT = 2  # version of the layout; 1 named classes by module
 DESCRIPTION = "mgvm-model.json"
-_SEAL = 64  # hexadecimal digits
-_CHUNK = 1 << 20
-_MOST_TEXT = 1 << 28  # bytes of a description
-_LONGEST_HEADER = 10_000
-_WHEN = (1980, 1, 1, 0, 0, 0)  # equal models make equal files
-_NAME_AT = 30  # where the name of the first member stands in a ZIP archive
+SEAL_SIZE = 64  # bytes: SHA-256 in hexadecimal digits
 
 
 class ModelFileError(ValueError):
@@ -38,15 +36,15 @@ class ModelFileError(ValueError):
 def write(file: BinaryIO, description: dict[str, Any], arrays: list[np.ndarray]) -> None:
     """Description and arrays into an empty file, sealed."""
     with zipfile.ZipFile(file, "w", zipfile.ZIP_STORED) as archive:
-        archive.comment = b"0" * _SEAL
+        archive.comment = b"0" * SEAL_SIZE
         text = json.dumps(description, allow_nan=False, ensure_ascii=False, separators=(",", ":"))
-        archive.writestr(zipfile.ZipInfo(DESCRIPTION, _WHEN), text.encode())
+        archive.writestr(_undated(DESCRIPTION), text.encode())
         for number, array in enumerate(arrays):
             # Sizes beyond 2 GB need to be announced.
-            with archive.open(zipfile.ZipInfo(_member(number), _WHEN), "w", force_zip64=True) as member:
+            with archive.open(_undated(_member(number)), "w", force_zip64=True) as member:
                 np.lib.format.write_array(member, array, version=(1, 0), allow_pickle=False)
     seal = _digest(file)
-    file.seek(-_SEAL, os.SEEK_END)
+    file.seek(-SEAL_SIZE, os.SEEK_END)
     file.write(seal.encode())
 
 
@@ -54,13 +52,18 @@ def _member(number: int) -> str:
     return f"arrays/{number}.npy"
 
 
+def _undated(name: str) -> zipfile.ZipInfo:
+    """A member with the earliest date that ZIP knows: equal models make equal files."""
+    return zipfile.ZipInfo(name, (1980, 1, 1, 0, 0, 0))
+
+
 def _digest(file: BinaryIO) -> str:
     """SHA-256 of all bytes but the seal."""
-    left = file.seek(0, os.SEEK_END) - _SEAL
+    left = file.seek(0, os.SEEK_END) - SEAL_SIZE
     file.seek(0)
     found = hashlib.sha256()
     while left > 0:
-        part = file.read(min(_CHUNK, left))
+        part = file.read(min(1 << 20, left))
         if not part:
             break
         found.update(part)
@@ -95,7 +98,8 @@ class Container:
                 raise ModelFileError(
                     f"{self._path} holds a compressed {member.filename}, which mgvm never writes: it may claim any size"
                 )
-        if sum(member.file_size for member in members) > self._size or members[0].file_size > _MOST_TEXT:
+        longest_description = 1 << 28  # bytes, which JSON turns into some gigabytes of objects
+        if sum(member.file_size for member in members) > self._size or members[0].file_size > longest_description:
             raise ModelFileError(f"{self._path} claims to hold more than its {self._size:,} bytes can")
         return len(members) - 1
 
@@ -107,10 +111,15 @@ class Container:
         version = found.get("format") if isinstance(found, dict) else None
         if not isinstance(version, int) or version < 1:
             raise ModelFileError(f"{self._path} does not hold together: its description names no format")
+        if version < FORMAT:
+            raise ModelFileError(
+                f"{self._path} was saved by mgvm {found.get('mgvm', '?')} in format {version}, which named classes by "
+                f"their place in the code and cannot be read any more: fit the model and save it again"
+            )
         if version > FORMAT:
             raise ModelFileError(
                 f"{self._path} was saved by mgvm {found.get('mgvm', '?')} in format {version}, and this version reads "
-                f"formats up to {FORMAT}: update mgvm (pip install --upgrade mgvm)"
+                f"format {FORMAT}: update mgvm (pip install --upgrade mgvm)"
             )
         return dict(found)
 
@@ -121,7 +130,7 @@ class Container:
             with self._archive.open(name) as member:
                 _check_header(member, self._archive.getinfo(name).file_size)
                 member.seek(0)
-                return np.asarray(np.lib.format.read_array(member, allow_pickle=False, max_header_size=_LONGEST_HEADER))
+                return np.asarray(np.lib.format.read_array(member, allow_pickle=False))
         except (ValueError, OSError, zipfile.BadZipFile, EOFError) as error:
             raise ModelFileError(f"{self._path} does not hold together: {name}, {error}") from None
 
@@ -131,7 +140,7 @@ def _check_header(member: Any, size: int) -> None:
     version = np.lib.format.read_magic(member)
     if version != (1, 0):
         raise ValueError(f"a header of version {version}")
-    shape, _, dtype = np.lib.format.read_array_header_1_0(member, max_header_size=_LONGEST_HEADER)
+    shape, _, dtype = np.lib.format.read_array_header_1_0(member)
     if dtype.kind not in "biufc" or dtype.hasobject:
         raise ValueError(f"an array of {dtype}, not of numbers")
     if min(shape, default=0) < 0 or math.prod(shape) * dtype.itemsize != size - member.tell():
@@ -146,15 +155,16 @@ def _check_seal(file: BinaryIO, path: Path) -> int:
     """The size of a file that is just as it was written; what else it may be is named."""
     size = file.seek(0, os.SEEK_END)
     file.seek(0)
-    head = file.read(_NAME_AT + len(DESCRIPTION))
+    name_at = 30  # where the name of the first member stands in a ZIP archive
+    head = file.read(name_at + len(DESCRIPTION))
     if size == 0:
         raise ModelFileError(f"{path} is empty; save the model again")
-    if not (head.startswith(b"PK\x03\x04") and DESCRIPTION.encode().startswith(head[_NAME_AT:])):
+    if not (head.startswith(b"PK\x03\x04") and DESCRIPTION.encode().startswith(head[name_at:])):
         pickled = head.startswith(b"\x80") or head[:4] == b"(lp0"
         why = "it looks like a pickle, which could run any program and is never read" if pickled else "it looks unlike"
         raise ModelFileError(f"{path} is no model saved by mgvm: {why}; mgvm.load reads what mgvm.save has written")
-    file.seek(-min(_SEAL, size), os.SEEK_END)
-    if file.read(_SEAL).decode("ascii", errors="replace") != _digest(file):
+    file.seek(-min(SEAL_SIZE, size), os.SEEK_END)
+    if file.read(SEAL_SIZE).decode("ascii", errors="replace") != _digest(file):
         raise ModelFileError(
             f"{path} was changed or cut short after mgvm had written it: its checksum does not fit; copy it again from "
             "where it came, or save the model again"

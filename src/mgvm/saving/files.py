@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import Any
 
 import mgvm
-from mgvm._atomic import placed
-from mgvm.saving.codec import Taken, rebuilt
+from mgvm._atomic import atomic_write
+from mgvm.saving.codec import Encoder, decode
 from mgvm.saving.container import FORMAT, Container, ModelFileError, write
-from mgvm.saving.registry import DISTS, ESTIMATORS, may_be_saved
+from mgvm.saving.registry import DISTRIBUTIONS, ESTIMATORS, can_be_saved
 
 
 def save(
@@ -47,24 +47,24 @@ def save(
     ...     mgvm.load(path), mgvm.saving.notes_of(path)
     (VonMises(mu=0.5, kappa=2.), {'unit': 'degrees'})
     """
-    if not may_be_saved(model):
+    if not can_be_saved(model):
         raise TypeError(
-            f"a {type(model).__name__} cannot be saved; mgvm.save takes distributions ({', '.join(DISTS)}) and estimators "
-            f"({', '.join(ESTIMATORS)})"
+            f"a {type(model).__name__} cannot be saved; mgvm.save takes distributions ({', '.join(DISTRIBUTIONS)}) and "
+            f"estimators ({', '.join(ESTIMATORS)})"
         )
-    taken = Taken()
-    root = taken.value(model, type(model).__name__)
+    encoder = Encoder()
+    root = encoder.encode(model, type(model).__name__)
     description = {
         "format": FORMAT,
         "mgvm": mgvm.__version__,
         "class": type(model).__name__,
-        "notes": _plain(notes),
+        "notes": _as_json(notes),
         "model": root,
-        "nodes": taken.nodes,
+        "nodes": encoder.nodes,
     }
     place = Path(path)
-    with placed(place, force=force) as file:
-        write(file, description, taken.arrays)
+    with atomic_write(place, force=force) as file:
+        write(file, description, encoder.arrays)
     return place
 
 
@@ -72,15 +72,15 @@ def load(path: str | os.PathLike[str]) -> Any:
     """The distribution or estimator that `save` has put into a file; its answers are those of before, to the last bit.
 
     Only classes of this package are rebuilt, and nothing in the file is run. A file that was changed or cut short, that
-    is no saved model, or comes from a newer version is refused with a `ModelFileError`.
+    is no saved model, or comes from a version with another format is refused with a `ModelFileError`.
     """
-    with _opened(path) as container:
-        return rebuilt(container, Path(path))
+    with _open(path) as container:
+        return decode(container, Path(path))
 
 
 def notes_of(path: str | os.PathLike[str]) -> dict[str, Any]:
     """The notes that were saved with a model."""
-    with _opened(path) as container:
+    with _open(path) as container:
         found = container.description.get("notes")
         if not isinstance(found, dict):
             raise ModelFileError(f"{path} does not hold together: its notes are no mapping")
@@ -88,7 +88,7 @@ def notes_of(path: str | os.PathLike[str]) -> dict[str, Any]:
 
 
 @contextmanager
-def _opened(path: str | os.PathLike[str]) -> Iterator[Container]:
+def _open(path: str | os.PathLike[str]) -> Iterator[Container]:
     place = Path(path)
     if place.is_dir():
         raise IsADirectoryError(f"{place} is a folder; give the name of a file that mgvm.save has written")
@@ -98,7 +98,7 @@ def _opened(path: str | os.PathLike[str]) -> Iterator[Container]:
         yield Container(file, place)
 
 
-def _plain(notes: Mapping[str, Any] | None) -> dict[str, Any]:
+def _as_json(notes: Mapping[str, Any] | None) -> dict[str, Any]:
     """Notes as JSON keeps them; what it would change or lose is refused."""
     given = {} if notes is None else dict(notes)
     try:

@@ -1,8 +1,12 @@
-"""What may be saved, and so rebuilt: this list, whatever a file says.
+"""Classes that may be saved, and so rebuilt, whatever a file says: stable public names and where the classes are.
 
-An object is taken apart into the arguments of its constructor, which are attributes of the same names (fields of
-frozen values, hyper-parameters of kernels, parameters of distributions and estimators); an estimator has what it learnt
-besides. The few objects that are made otherwise stand in `_special`.
+A file names classes by the names on the left, which never change and say nothing of modules; the places on the right
+follow the code. Whoever moves or renames a saved class edits its place here and nothing else. Whoever changes what a
+class takes gives files a new `mgvm.saving.container.FORMAT`, or accepts that `load` refuses the files of before.
+
+An object is encoded as the arguments of its constructor, which are attributes of the same names (fields of frozen
+values, hyper-parameters of kernels, parameters of distributions and estimators); an estimator has the attributes that
+its fit left besides. The few objects that are made otherwise have an adapter in `mgvm.saving.codec`.
 """
 
 from __future__ import annotations
@@ -12,117 +16,109 @@ import importlib
 import inspect
 from typing import Any, NamedTuple
 
-_SCIKIT_KERNELS = (
-    "CompoundKernel",
-    "ConstantKernel",
-    "DotProduct",
-    "ExpSineSquared",
-    "Exponentiation",
-    "Matern",
-    "PairwiseKernel",
-    "Product",
-    "RBF",
-    "RationalQuadratic",
-    "Sum",
-    "WhiteKernel",
-)
-
-DISTS = {
-    "GridDensity": "mgvm.circle.grid_density",
-    "GvM": "mgvm.circle.gvm",
-    "MGvM": "mgvm.torus.mgvm",
-    "MultivariateWrappedNormal": "mgvm.torus.wrapped_normal",
-    "ProjectedNormal": "mgvm.circle.projected_normal",
-    "VonMises": "mgvm.circle.gvm",
-    "WrappedNormal": "mgvm.circle.wrapped_normal",
+DISTRIBUTIONS = {
+    "GridDensity": "mgvm.circle.grid_density:GridDensity",
+    "GvM": "mgvm.circle.gvm:GvM",
+    "MGvM": "mgvm.torus.mgvm:MGvM",
+    "MultivariateWrappedNormal": "mgvm.torus.wrapped_normal:MultivariateWrappedNormal",
+    "ProjectedNormal": "mgvm.circle.projected_normal:ProjectedNormal",
+    "VonMises": "mgvm.circle.gvm:VonMises",
+    "WrappedNormal": "mgvm.circle.wrapped_normal:WrappedNormal",
 }
 
 ESTIMATORS = {
-    "CircularGPRegressor": "mgvm.regression.gp",
-    "CircularPCA": "mgvm.pca.estimator",
-    "CircularStackingRegressor": "mgvm.regression.stacking",
-    "GvMRegressor": "mgvm.regression.baselines.no_input",
-    "KernelCircularRegressor": "mgvm.regression.baselines.kernel",
-    "NeighborsCircularRegressor": "mgvm.regression.baselines.kernel",
-    "PPCA": "mgvm.pca.ppca",
-    "ProjectedGPRegressor": "mgvm.regression.baselines.planar_gp",
-    "TorusMixture": "mgvm.mixture.estimator",
-    "WrappedGPRegressor": "mgvm.regression.baselines.planar_gp",
+    "CircularGPRegressor": "mgvm.regression.gp:CircularGPRegressor",
+    "CircularPCA": "mgvm.pca.estimator:CircularPCA",
+    "CircularStackingRegressor": "mgvm.regression.stacking:CircularStackingRegressor",
+    "GvMRegressor": "mgvm.regression.baselines.no_input:GvMRegressor",
+    "KernelCircularRegressor": "mgvm.regression.baselines.kernel:KernelCircularRegressor",
+    "NeighborsCircularRegressor": "mgvm.regression.baselines.kernel:NeighborsCircularRegressor",
+    "PPCA": "mgvm.pca.ppca:PPCA",
+    "ProjectedGPRegressor": "mgvm.regression.baselines.planar_gp:ProjectedGPRegressor",
+    "TorusMixture": "mgvm.mixture.estimator:TorusMixture",
+    "WrappedGPRegressor": "mgvm.regression.baselines.planar_gp:WrappedGPRegressor",
 }
 
-# Of what estimators learn, by module.
-_PARTS = {
-    "mgvm.inference.result": ("LogNormalizer",),
-    "mgvm.regression.base": ("Merged",),
-    "mgvm.mixture.families.directed": ("DirectedFamily", "DirectedParameters"),
-    "mgvm.mixture.families.mgvm": ("MGvMComponents", "MGvMFamily"),
-    "mgvm.mixture.families.wrapped_normal": ("WrappedFamily", "WrappedParameters"),
-    "mgvm.regression.baselines.planar_gp": ("Field", "Seen", "Solved"),
-    "mgvm.regression.engines.chain": ("ChainModel", "ChainState", "ChainTuned"),
-    "mgvm.regression.engines.dense": ("State", "Score", "Tuned"),
-    "mgvm.regression.prediction": ("DenseFitted", "Posterior"),
-    "mgvm.regression.prior": ("GramKernel", "Prior"),
-    "mgvm.regression.search": ("ChainFitted", "NeighbourFitted"),
-    "mgvm.regression.engines.neighbours": ("NeighbourState", "NeighbourTuned", "Block", "Neighbourhood"),
-    "mgvm.regression.noise": ("ContaminatedNoise", "Groups", "GvMNoise"),
-    "mgvm.regression.engines.tilted": ("Tilted",),
-    "mgvm.regression.baselines.kernel": ("Smoothing",),
-    "mgvm.pca.estimator": ("Gibbs", "MeanField"),
-    "mgvm.pca.e_step": ("Quadrature", "Parameters"),
-    "mgvm.pca.em": ("Linear", "Masked"),
-    "mgvm.pca.priors": ("Prior",),
-    "mgvm.pca.skeleton": ("KinematicTree",),
-    "scipy.sparse._csr": ("csr_array",),
-    "scipy.spatial._ckdtree": ("cKDTree",),
-    "sklearn.gaussian_process.kernels": _SCIKIT_KERNELS,
+# What fitted estimators and distributions hold.
+PARTS = {
+    "LogNormalizer": "mgvm.inference.result:LogNormalizer",
+    "KinematicTree": "mgvm.pca.skeleton:KinematicTree",
+    "regression.ChainPosterior": "mgvm.regression.engines.chain:ChainPosterior",
+    "regression.ChainState": "mgvm.regression.engines.chain:ChainState",
+    "regression.ContaminatedNoise": "mgvm.regression.noise:ContaminatedNoise",
+    "regression.DensePosterior": "mgvm.regression.engines.dense:DensePosterior",
+    "regression.GramKernel": "mgvm.regression.prior:GramKernel",
+    "regression.GvMNoise": "mgvm.regression.noise:GvMNoise",
+    "regression.MergedTraining": "mgvm.regression.base:MergedTraining",
+    "regression.NeighborsPosterior": "mgvm.regression.engines.neighbors:NeighborsPosterior",
+    "regression.PaperPosterior": "mgvm.regression.engines.paper:PaperPosterior",
+    "regression.PlanarGP": "mgvm.regression.baselines.planar_gp:PlanarGP",
+    "regression.PlanarGPData": "mgvm.regression.baselines.planar_gp:PlanarGPData",
+    "regression.PlanarGPSolution": "mgvm.regression.baselines.planar_gp:PlanarGPSolution",
+    "regression.Prior": "mgvm.regression.prior:Prior",
+    "regression.Replicates": "mgvm.regression.noise:Replicates",
+    "regression.Smoothing": "mgvm.regression.baselines.kernel:Smoothing",
+    "mixture.DirectedFamily": "mgvm.mixture.families.directed:DirectedFamily",
+    "mixture.DirectedParameters": "mgvm.mixture.families.directed:DirectedParameters",
+    "mixture.MGvMComponents": "mgvm.mixture.families.mgvm:MGvMComponents",
+    "mixture.MGvMFamily": "mgvm.mixture.families.mgvm:MGvMFamily",
+    "mixture.WrappedNormalFamily": "mgvm.mixture.families.wrapped_normal:WrappedFamily",
+    "mixture.WrappedNormalParameters": "mgvm.mixture.families.wrapped_normal:WrappedParameters",
+    "pca.GibbsStep": "mgvm.pca.e_step:Gibbs",
+    "pca.LinearMap": "mgvm.pca.skeleton:LinearMap",
+    "pca.MaskedMap": "mgvm.pca.skeleton:MaskedMap",
+    "pca.MeanFieldStep": "mgvm.pca.e_step:MeanField",
+    "pca.Parameters": "mgvm.pca.e_step:Parameters",
+    "pca.Prior": "mgvm.pca.priors:Prior",
+    "pca.QuadratureStep": "mgvm.pca.e_step:Quadrature",
+    "scipy.csr_array": "scipy.sparse._csr:csr_array",
+    "scipy.cKDTree": "scipy.spatial._ckdtree:cKDTree",
+    "sklearn.CompoundKernel": "sklearn.gaussian_process.kernels:CompoundKernel",
+    "sklearn.ConstantKernel": "sklearn.gaussian_process.kernels:ConstantKernel",
+    "sklearn.DotProduct": "sklearn.gaussian_process.kernels:DotProduct",
+    "sklearn.ExpSineSquared": "sklearn.gaussian_process.kernels:ExpSineSquared",
+    "sklearn.Exponentiation": "sklearn.gaussian_process.kernels:Exponentiation",
+    "sklearn.Matern": "sklearn.gaussian_process.kernels:Matern",
+    "sklearn.PairwiseKernel": "sklearn.gaussian_process.kernels:PairwiseKernel",
+    "sklearn.Product": "sklearn.gaussian_process.kernels:Product",
+    "sklearn.RBF": "sklearn.gaussian_process.kernels:RBF",
+    "sklearn.RationalQuadratic": "sklearn.gaussian_process.kernels:RationalQuadratic",
+    "sklearn.Sum": "sklearn.gaussian_process.kernels:Sum",
+    "sklearn.WhiteKernel": "sklearn.gaussian_process.kernels:WhiteKernel",
 }
 
-# What a fit needed and no prediction does: kept without its rows, which may be most of the file.
-_ROWS_LEFT_OUT = {
-    "regression.engines.dense.State": ("covariance", "tilted"),
-    "regression.engines.dense.Score": ("covariance_gradient",),
-    "regression.engines.neighbours.NeighbourState": ("places", "tilted", "change", "own"),
-    "regression.engines.neighbours.Neighbourhood": ("blocks",),
-}
 
-
-class Known(NamedTuple):
-    """A class that may be rebuilt: its name in files, where it is, whether it learns, what is kept without rows."""
+class SavedClass(NamedTuple):
+    """A class of the registry: its name in files and where it is."""
 
     name: str
     module: str
     attribute: str
-    learns: bool
-    rows_left_out: tuple[str, ...]
+
+    @property
+    def is_estimator(self) -> bool:
+        """Whether a fit leaves attributes that are saved besides the arguments."""
+        return self.name in ESTIMATORS
 
     def load(self) -> type:
         """The class itself."""
         return getattr(importlib.import_module(self.module), self.attribute)
 
 
-def _all() -> dict[str, Known]:
-    found = [Known(name, module, name, name in ESTIMATORS, ()) for name, module in (DISTS | ESTIMATORS).items()]
-    for module, names in _PARTS.items():
-        for attribute in names:
-            name = f"{module.removeprefix('mgvm.')}.{attribute}"
-            found.append(Known(name, module, attribute, False, _ROWS_LEFT_OUT.get(name, ())))
-    return {known.name: known for known in found}
+BY_NAME = {name: SavedClass(name, *place.split(":")) for name, place in (DISTRIBUTIONS | ESTIMATORS | PARTS).items()}
+_BY_PLACE = {(saved.module, saved.attribute): saved for saved in BY_NAME.values()}
 
 
-BY_NAME = _all()
-_BY_CLASS = {(known.module, known.attribute): known for known in BY_NAME.values()}
-
-
-def known_of(value: Any) -> Known | None:
+def find_class(value: Any) -> SavedClass | None:
     """The entry of an object's own class; subclasses are other classes."""
     kind = type(value)
-    return _BY_CLASS.get((kind.__module__, kind.__qualname__))
+    return _BY_PLACE.get((kind.__module__, kind.__qualname__))
 
 
-def may_be_saved(value: Any) -> bool:
+def can_be_saved(value: Any) -> bool:
     """Whether an object is a distribution or an estimator, rather than a part of one."""
-    known = known_of(value)
-    return known is not None and known.name in DISTS | ESTIMATORS
+    saved = find_class(value)
+    return saved is not None and saved.name not in PARTS
 
 
 def arguments_of(kind: type) -> list[str]:

@@ -1,9 +1,9 @@
 from mgvm.tables.columns import RefusedError as RefusedError
 from mgvm.tables.columns import TableError as TableError
-from mgvm.tables.columns import Unit as Unit
 from mgvm.tables.columns import find_columns as find_columns
 from mgvm.tables.columns import numbers as numbers
 from mgvm.tables.reading import read_table as read_table
 from mgvm.tables.times import elapsed as elapsed
 from mgvm.tables.times import hours_of_day as hours_of_day
+from mgvm.tables.units import Unit as Unit
 from mgvm.tables.writing import write_table as write_table

@@ -1,105 +1,21 @@
-"""Columns of a table: found by name, as numbers or as times.
-
-Units of the angles in people's files, to and from radians.
-
-What can be wrong with a table.
-"""
+"""Columns of a table, found by name and read as numbers, and what can be wrong with a table."""
 
 from __future__ import annotations
 
 import difflib
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mgvm import _validation as check
-from mgvm import angles
 from mgvm._validation import FloatArray
 
 if TYPE_CHECKING:
     import pandas as pd
 
-UNITS = ("degrees", "radians", "hours", "compass")
-_TURNS = {"degrees": 360.0, "radians": 2.0 * np.pi, "hours": 24.0, "compass": 360.0}
-_SYMBOLS = {"degrees": "°", "radians": " rad", "hours": " h", "compass": "°"}
-
-
-@dataclass(frozen=True)
-class Unit:
-    """What the numbers of a column of angles mean.
-
-    Parameters
-    ----------
-    name : {"degrees", "radians", "hours", "compass"}
-        Degrees counter-clockwise from anywhere, radians, hours of the day, or degrees clockwise from north.
-    signed : bool, default False
-        Whether half of the turn is written with a minus sign: -180 to 180 instead of 0 to 360.
-
-    Examples
-    --------
-    >>> from mgvm.tables import Unit
-    >>> unit = Unit("compass")
-    >>> unit.to_radians([0.0, 90.0]).round(4)
-    array([1.5708, 0.    ])
-    >>> unit.from_radians(unit.to_radians([350.0, 10.0])).round(4)
-    array([350.,  10.])
-    """
-
-    name: str
-    signed: bool = False
-
-    def __post_init__(self) -> None:
-        check.choice(self.name, "unit", UNITS)
-
-    @staticmethod
-    def names() -> tuple[str, ...]:
-        """All units that there are."""
-        return UNITS
-
-    @property
-    def turn(self) -> float:
-        """A whole turn in this unit."""
-        return _TURNS[self.name]
-
-    @property
-    def symbol(self) -> str:
-        """What stands behind a number."""
-        return _SYMBOLS[self.name]
-
-    def like(self, values: Any) -> Self:
-        """The same unit, signed where the values are: some negative, none above half a turn."""
-        numbers = np.asarray(values, dtype=float)
-        numbers = numbers[np.isfinite(numbers)]
-        signed = numbers.size > 0 and numbers.min() < 0.0 and numbers.max() <= 0.5 * self.turn
-        return replace(self, signed=bool(signed))
-
-    def to_radians(self, values: Any) -> FloatArray:
-        """Radians in [-π, π); NaN stays NaN."""
-        if self.name == "radians":
-            return np.asarray(angles.wrap(check.finite_or_nan(values, "angles")))
-        if self.name == "compass":
-            return np.asarray(angles.from_compass(values))
-        return np.asarray(angles.from_hours(values, self.turn))
-
-    def from_radians(self, values: Any) -> FloatArray:
-        """Numbers in this unit, from 0 to a turn, or half a turn either way where it is signed."""
-        if self.name == "compass":
-            numbers = np.asarray(angles.to_compass(values))
-        else:
-            numbers = np.asarray(angles.to_hours(values, self.turn))
-        return np.where(numbers >= 0.5 * self.turn, numbers - self.turn, numbers) if self.signed else numbers
-
-    def length(self, radians: Any) -> FloatArray:
-        """The length of an arc, or an error, given in radians."""
-        return np.asarray(check.real(radians, "radians") * (self.turn / (2.0 * np.pi)))
-
-    def arc(self, lower: Any, upper: Any) -> tuple[FloatArray, FloatArray]:
-        """The ends of an arc in the order in which this unit counts: compass bearings go the other way round."""
-        ends = self.from_radians(lower), self.from_radians(upper)
-        return (ends[1], ends[0]) if self.name == "compass" else ends
+_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+_TIME = re.compile(r"\s*(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]+\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)\s*")
 
 
 class TableError(ValueError):
@@ -108,11 +24,6 @@ class TableError(ValueError):
 
 class RefusedError(Exception):
     """Writing would destroy something, or cannot be done where it was asked for."""
-
-
-_SHOWN = 12
-_TRIED = 50
-_DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
 
 
 def find_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
@@ -143,7 +54,7 @@ def find_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
     known = [str(name) for name in frame.columns]
     for name in asked:
         if name not in known:
-            raise TableError(f"there is no column {name!r}{_meant(name, known)} The columns are {_listed(known)}")
+            raise TableError(f"there is no column {name!r}{_suggest(name, known)} The columns are {_list_names(known)}")
         if known.count(name) > 1:
             raise TableError(f"there are {known.count(name)} columns called {name!r}; rename all but one")
         if asked.count(name) > 1:
@@ -151,16 +62,16 @@ def find_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
     return asked
 
 
-def _meant(name: str, known: list[str]) -> str:
+def _suggest(name: str, known: list[str]) -> str:
     plain = {column.strip().lower(): column for column in reversed(known)}
     close = difflib.get_close_matches(name.strip().lower(), plain, n=2, cutoff=0.6)
     found = [repr(plain[word]) for word in close]
     return f"; did you mean {' or '.join(found)}?" if found else "."
 
 
-def _listed(known: list[str]) -> str:
-    more = f" and {len(known) - _SHOWN} more" if len(known) > _SHOWN else ""
-    return ", ".join(map(repr, known[:_SHOWN])) + more
+def _list_names(known: list[str], shown: int = 12) -> str:
+    more = f" and {len(known) - shown} more" if len(known) > shown else ""
+    return ", ".join(map(repr, known[:shown])) + more
 
 
 def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
@@ -199,7 +110,7 @@ def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
     if column.dtype.kind in "iufb":
         values = column.to_numpy(dtype=float, na_value=np.nan)
     else:
-        _refuse_words(column, name)
+        _refuse_texts(column, name)
         values = np.array([_number(cell, row, name) for row, cell in enumerate(column)], dtype=float)
     bad = np.flatnonzero(np.isinf(values))
     if bad.size:
@@ -209,9 +120,18 @@ def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
     return values
 
 
-def _refuse_words(column: pd.Series, name: str) -> None:
+def refuse_constant(name: str, values: FloatArray) -> None:
+    """An error where a column has one value only."""
+    there = values[~np.isnan(values)]
+    if there.size > 1 and np.ptp(there) == 0.0:
+        raise TableError(
+            f"column {name!r} is {there[0]:g} in every row: there is nothing to learn; choose another column"
+        )
+
+
+def _refuse_texts(column: pd.Series, name: str) -> None:
     """An error where none of the first cells is a number, and none is written as one with a decimal comma."""
-    some = [cell for cell in column.head(_TRIED) if not is_missing(cell)]
+    some = [cell for cell in column.head(50) if not is_missing(cell)]
     if not any(_is_number(cell) or _DECIMAL_COMMA.fullmatch(str(cell)) for cell in some) and len(some) > 1:
         shown = ", ".join(map(repr, dict.fromkeys(map(str, some[:3]))))
         raise TableError(f"column {name!r} holds no numbers ({shown}, ...); choose another column")
@@ -247,9 +167,6 @@ def is_missing(cell: Any) -> bool:
     return type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and np.isnan(cell))
 
 
-_STAMP = re.compile(r"\s*(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]+\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)\s*")
-
-
 def is_time(column: pd.Series) -> bool:
     """Whether a column holds time stamps: by its type, or because its first value is written like one."""
     if column.dtype.kind == "M" or str(column.dtype).startswith("datetime64"):
@@ -257,7 +174,7 @@ def is_time(column: pd.Series) -> bool:
     if column.dtype.kind in "iufbc":
         return False
     first = next((cell for cell in column if not is_missing(cell)), None)
-    return hasattr(first, "hour") or (isinstance(first, str) and _STAMP.fullmatch(first) is not None)
+    return hasattr(first, "hour") or (isinstance(first, str) and _TIME.fullmatch(first) is not None)
 
 
 def _first_text(column: pd.Series) -> str:

@@ -74,14 +74,14 @@ def read_table(
     path = Path(path)
     _refuse_absent(path)
     if kind_of(path) == "parquet":
-        frame = _parquet(path)
+        frame = _read_parquet(path)
         if missing:
             frame = frame.replace(dict.fromkeys([*missing, *_as_numbers(missing)]))
     else:
-        text = _text(path)
+        text = _read_text(path)
         between = separator or ("\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ",")
         _refuse_other_separator(path, text, between)
-        frame = _parsed(path, text, between, decimal, missing)
+        frame = _parse(path, text, between, decimal, missing)
     if not len(frame.columns) or not len(frame):
         raise TableError(
             f"{path} has {'no rows below its header' if len(frame.columns) else 'no columns'}; nothing to read"
@@ -104,7 +104,7 @@ def _refuse_absent(path: Path) -> None:
     raise TableError(f"there is no file {path}{hint}")
 
 
-def _parquet(path: Path) -> pd.DataFrame:
+def _read_parquet(path: Path) -> pd.DataFrame:
     import pandas as pd
 
     try:
@@ -119,7 +119,7 @@ def _parquet(path: Path) -> pd.DataFrame:
         raise TableError(f"{path} is no Parquet file that can be read: {_short(error)}") from None
 
 
-def _text(path: Path) -> str:
+def _read_text(path: Path) -> str:
     """The file's text without its comment lines."""
     import pandas.io.common as common
 
@@ -161,7 +161,7 @@ def _refuse_other_separator(path: Path, text: str, between: str) -> None:
             )
 
 
-def _parsed(path: Path, text: str, between: str, decimal: str, missing: Sequence[str]) -> pd.DataFrame:
+def _parse(path: Path, text: str, between: str, decimal: str, missing: Sequence[str]) -> pd.DataFrame:
     import pandas as pd
 
     options: dict[str, Any] = {"sep": between, "decimal": decimal, "na_values": list(missing), "index_col": False}

@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     import pandas as pd
 
 TIMES = ("hours", "days", "time-of-day")
-_HOUR = 3_600_000_000_000  # nanoseconds
 _CLOCK = re.compile(r"\s*(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?\s*")
 _PARTS = re.compile(r"\s*(\d{1,4})([-/.])(\d{1,2})[-/.](\d{1,4})")
 
@@ -97,7 +96,7 @@ def elapsed(frame: pd.DataFrame, name: str, step: str, origin: str | None = None
         if moments.isna().all():
             raise TableError(f"column {name!r} holds no time stamp at all; choose another column")
         origin = moments.min().normalize().isoformat()
-    ticks = (moments - pd.Timestamp(origin)) / pd.Timedelta(_HOUR, "ns")
+    ticks = (moments - pd.Timestamp(origin)) / pd.Timedelta(hours=1)
     return ticks.to_numpy(dtype=float) / (24.0 if step == "days" else 1.0), origin
 
 

@@ -4,18 +4,16 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
-from mgvm._atomic import placed
+from mgvm._atomic import atomic_write
 from mgvm.tables.columns import RefusedError, TableError
 from mgvm.tables.reading import COMPRESSED, kind_of
 
 if TYPE_CHECKING:
     import pandas as pd
-
-Writer = Callable[[BinaryIO], object]
 
 
 def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -> Path:
@@ -45,28 +43,26 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -
     'dir\n350.0\n'
     """
     path = Path(path)
-    writer = table_writer(frame, path)
+    write = _write_parquet if kind_of(path) == "parquet" else _write_text
     refuse_existing([path], force=force)
-    with placed(path, force=force) as file:
-        writer(file)
+    with atomic_write(path, force=force) as file:
+        write(frame, path, file)
     return path
 
 
-def table_writer(frame: pd.DataFrame, path: Path) -> Writer:
-    """What writes a table into an open file in the format that a name asks for."""
-    if kind_of(path) == "parquet":
-        return lambda file: _parquet(frame, path, file)
+def _write_text(frame: pd.DataFrame, path: Path, file: BinaryIO) -> None:
     last = path.suffix.lower()
     packed = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}[last] if last in COMPRESSED else None
-    between = "\t" if ".tsv" in path.suffixes else ","
-    # Opening the packer on a handle leaves its name out of the archive, and a date would make every file differ.
-    how = {"method": packed, "mtime": 0} if packed == "gzip" else {"method": packed} if packed else None
-    if packed == "zip":
-        how = {"method": "zip", "archive_name": path.stem}
-    return lambda file: frame.to_csv(file, index=False, sep=between, compression=how)
+    compression: dict[str, Any] | None = {"method": packed} if packed else None
+    # A date would make every file differ, and a ZIP archive needs a name for what is in it.
+    if packed == "gzip":
+        compression = {"method": "gzip", "mtime": 0}
+    elif packed == "zip":
+        compression = {"method": "zip", "archive_name": path.stem}
+    frame.to_csv(file, index=False, sep="\t" if ".tsv" in path.suffixes else ",", compression=compression)
 
 
-def _parquet(frame: pd.DataFrame, path: Path, file: BinaryIO) -> None:
+def _write_parquet(frame: pd.DataFrame, path: Path, file: BinaryIO) -> None:
     try:
         frame.to_parquet(file, index=False)
     except ImportError:

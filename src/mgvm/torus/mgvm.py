@@ -1,52 +1,100 @@
-"""The multivariate Generalised von Mises distribution.
-
-Ways to make an mGvM other than from its natural parameters: its other forms, and data.
-
-Which engine answers for a distribution on the torus.
-"""
+"""The multivariate Generalised von Mises distribution, and which engine answers for it."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Self
+import math
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-
-from mgvm import _validation as check
-from mgvm.natural import forms, parameters
-from mgvm.natural import parameters as _parameters
-from mgvm.natural.parameters import Natural
-
-if TYPE_CHECKING:
-    from mgvm.learning.result import TorusFit
-import math
-from collections.abc import Mapping
-
 from scipy import sparse
 
+from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.inference._annealing import annealed_log_normalizer
-from mgvm.inference._exact_chain import chain_log_normalizers, exact_chain
-from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
+from mgvm.inference._exact_chain import ChainResult, chain_log_normalizers, exact_chain
+from mgvm.inference._exact_grid import GridResult, exact_grid, grid_log_normalizers
 from mgvm.inference._gibbs import independent_draws
 from mgvm.inference.result import LogNormalizer
-from mgvm.natural import density
+from mgvm.learning.result import TorusFit
+from mgvm.natural import density, forms, parameters
 from mgvm.natural.graph import forest, without_rounding
-from mgvm.natural.parameters import Matrix
+from mgvm.natural.parameters import Matrix, Natural
 
 
-class Makers:
-    """What `MGvM` inherits: class methods that make distributions."""
+class MGvM:
+    r"""log p(φ) = Re(ā·z) + Re Σ_{t=2..T} b̄_t·z^t + ½ Re(z^H P z) + ½ Re(zᵀ Q̄ z) - log Z,  z = e^{iφ}.
 
-    if TYPE_CHECKING:
+    On the D-torus: a Gaussian in R^{2D} restricted to it (for T = 2), an exponential family whose conditionals are GvM.
+    P couples differences of angles, Q their sums. The torus is compact: no matrix need be positive definite.
 
-        def __init__(self, a: ArrayLike, b: ArrayLike | None = None, P: Any = None, Q: Any = None): ...
+    Parameters
+    ----------
+    a : array_like of complex, shape (..., D)
+        First harmonics. Axes in front form a batch of distributions that share b, P and Q.
+    b : array_like of complex, shape (D,) or (T - 1, D), optional
+        Harmonics 2 .. T of every angle; none by default.
+    P : array_like or sparse matrix of complex, shape (D, D), optional
+        Hermitian with zero diagonal.
+    Q : array_like or sparse matrix of complex, shape (D, D), optional
+        Symmetric with zero diagonal. Where P or Q is sparse, both are kept as sparse CSR arrays.
 
-        @classmethod
-        def _of(cls, dist: Natural) -> Self: ...
+    Notes
+    -----
+    Distributions are frozen values. Two are equal when their natural parameters agree to rounding (1e-12 of the
+    largest).
 
-        def rotate(self, delta: ArrayLike) -> Self: ...
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import MGvM
+    >>> dist = MGvM(a=[2.0, 1.0j], P=[[0.0, 1.5], [1.5, 0.0]])
+    >>> dist.logpdf([0.3, 0.9]).round(6)
+    np.float64(-1.289062)
+    >>> dist.conditional({0: 0.3}).mean_direction().round(6)
+    np.float64(0.788971)
+    >>> dist.sample(1000, rng=0).shape
+    (1000, 2)
+    """
+
+    a: ComplexArray
+    b: ComplexArray
+    _P: Matrix
+    _Q: Matrix
+    _known: dict[str, LogNormalizer | FloatArray]
+    _stored = ("a", "b", "_P", "_Q")
+
+    def __init__(self, a: ArrayLike, b: ArrayLike | None = None, P: Any = None, Q: Any = None):
+        first = forms.check_linear(a)
+        size = first.shape[-1]
+        self._set(Natural(first, forms.check_harmonics(b, size), *forms.check_couplings(P, Q, size)))
+
+    def _set(self, dist: Natural) -> None:
+        """Check and keep parameters; the only way in."""
+        forms.check_concentration(dist)
+        for name, value in zip(self._stored, dist, strict=True):
+            self.__dict__[name] = _freeze(value.copy())
+        self.__dict__["_known"] = {}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        # Copies and unpickled distributions are frozen, too.
+        self.__dict__.update(state)
+        for name in self._stored:
+            _freeze(self.__dict__[name])
+
+    @classmethod
+    def _of(cls, dist: Natural) -> Self:
+        """A distribution of parameters that are clean already."""
+        made = object.__new__(cls)
+        made._set(dist)
+        return made
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        raise AttributeError(f"MGvM is a frozen value; make a new distribution instead of setting {name!r}")
+
+    # ---- other forms, and data ------------------------------------------------------------------------------------
 
     @classmethod
     def from_precision(cls, nu: ArrayLike, kappa: ArrayLike, W: Any) -> Self:
@@ -55,13 +103,13 @@ class Makers:
         W (2D, 2D) is symmetric, dense or sparse, all cosines before all sines; it need not be positive definite, and
         adding a number to both diagonal entries of an angle changes nothing.
         """
-        shape = _parameters.shape_of(W, "W")
+        shape = forms.shape_of(W, "W")
         if len(shape) != 2 or shape[0] < 2 or shape[0] % 2:
             raise ValueError(f"W must have shape (2D, 2D), all cosines before all sines, got {shape}")
         rows, size = shape[0], shape[0] // 2
         strength = forms.per_angle(kappa, "kappa", size, sign=False)
         direction = forms.per_angle(nu, "nu", size)
-        matrix = _parameters.symmetric(W, "W", rows)
+        matrix = forms.check_symmetric(W, "W", rows)
         return cls(strength * np.exp(1j * direction), *forms.precision_to_natural(matrix, size))
 
     @classmethod
@@ -83,8 +131,8 @@ class Makers:
 
         G is symmetric, dense or sparse. Authors who write ½ sᵀΛs mean G = Λ/2.
         """
-        shape = _parameters.shape_of(G, "G")
-        size = max(forms.length(mu, kappa), shape[0] if len(shape) == 2 else 1)
+        shape = forms.shape_of(G, "G")
+        size = max(forms.count_angles(mu, kappa), shape[0] if len(shape) == 2 else 1)
         if shape != (size, size):
             raise ValueError(f"G must have shape ({size}, {size}), one row an angle, got {shape}")
         strength = forms.per_angle(kappa, "kappa", size, sign=False)
@@ -107,7 +155,7 @@ class Makers:
 
         The paper's minimal form, corrected. U, V and β are symmetric, α is antisymmetric; diagonals are ignored.
         """
-        size = forms.length(kappa1, nu1, kappa2, nu2, U, alpha, V, beta)
+        size = forms.count_angles(kappa1, nu1, kappa2, nu2, U, alpha, V, beta)
         first = forms.per_angle(kappa1, "kappa1", size, sign=False)
         second = forms.per_angle(kappa2, "kappa2", size, sign=False)
         return cls(
@@ -171,6 +219,7 @@ class Makers:
         >>> dist
         MGvM(4 angles, order 1, dense couplings)
         """
+        # The learners and what they compile are loaded when they are asked for.
         from mgvm.learning.fitting import fit_torus
 
         found = fit_torus(
@@ -185,134 +234,6 @@ class Makers:
         )
         return cls.from_fit(found)
 
-
-_GRID = 3  # angles up to which quadrature is exact and cheap
-
-
-def log_normalizer(dist: Natural, method: str, rng: Any) -> LogNormalizer | FloatArray:
-    """log Z by the named method, or by the first exact one that applies; an array for a batch."""
-    batch, source = dist.a.shape[:-1], check.generator(rng)
-    rows = dist._replace(a=dist.a.reshape(math.prod(batch), dist.dimension))
-    for name in (method,) if method != "auto" else _candidates(dist):
-        try:
-            found = [_METHODS[name](rows, source)] if name != "annealing" else _anneal(rows, source)
-        except (ValueError, MemoryError):
-            # An exact engine may find a distribution too large or too narrow for it; annealing takes any.
-            if method != "auto" or name == "annealing":
-                raise
-            continue
-        if name == "annealing":
-            return found[0] if not batch else np.array(found, dtype=float).reshape(batch)
-        return found[0].reshape(batch) if batch else LogNormalizer(float(found[0][0]), method=_LABELS[name])
-    raise AssertionError("annealing answers for every distribution")
-
-
-def _anneal(rows: Natural, rng: np.random.Generator) -> list[Any]:
-    return [annealed_log_normalizer(rows._replace(a=a), rng).log_normalizer for a in rows.a]
-
-
-_METHODS = {
-    "grid": lambda rows, _: grid_log_normalizers(rows),
-    "chain": lambda rows, _: chain_log_normalizers(rows),
-}
-_LABELS = {"grid": "quadrature", "chain": "exact chain"}
-
-
-def sample(dist: Natural, count: int, method: str, rng: np.random.Generator) -> FloatArray:
-    """Draws (count, D) of one distribution by the named method, or by the first that applies."""
-    engines: dict[str, Any] = {"grid": exact_grid, "chain": exact_chain}
-    for name in (method,) if method != "auto" else _candidates(dist):
-        if name not in engines:
-            break
-        try:
-            return engines[name](dist).sample(count, rng=rng)
-        except (ValueError, MemoryError):
-            if method != "auto":
-                raise
-    return independent_draws(dist, count, rng)
-
-
-def _candidates(dist: Natural) -> list[str]:
-    """Exact methods that apply, then the one that always does."""
-    exact = ["grid"] if dist.dimension <= _GRID else []
-    if forest(dist) is not None or (dist.dimension > _GRID and forest(without_rounding(dist)) is not None):
-        exact.append("chain")
-    return [*exact, "annealing"]
-
-
-_SAME = 1e-12
-_STORED = ("a", "b", "_P", "_Q")
-
-
-class MGvM(Makers):
-    r"""log p(φ) = Re(ā·z) + Re Σ_{t=2..T} b̄_t·z^t + ½ Re(z^H P z) + ½ Re(zᵀ Q̄ z) - log Z,  z = e^{iφ}.
-
-    On the D-torus: a Gaussian in R^{2D} restricted to it (for T = 2), an exponential family whose conditionals are GvM.
-    P couples differences of angles, Q their sums. The torus is compact: no matrix need be positive definite.
-
-    Parameters
-    ----------
-    a : array_like of complex, shape (..., D)
-        First harmonics. Axes in front form a batch of distributions that share b, P and Q.
-    b : array_like of complex, shape (D,) or (T - 1, D), optional
-        Harmonics 2 .. T of every angle; none by default.
-    P : array_like or sparse matrix of complex, shape (D, D), optional
-        Hermitian with zero diagonal.
-    Q : array_like or sparse matrix of complex, shape (D, D), optional
-        Symmetric with zero diagonal. Where P or Q is sparse, both are kept as sparse CSR arrays.
-
-    Notes
-    -----
-    Distributions are frozen values. Two are equal when their natural parameters agree to rounding (1e-12 of the
-    largest).
-
-    Examples
-    --------
-    >>> import numpy as np
-    >>> from mgvm import MGvM
-    >>> dist = MGvM(a=[2.0, 1.0j], P=[[0.0, 1.5], [1.5, 0.0]])
-    >>> dist.logpdf([0.3, 0.9]).round(6)
-    np.float64(-1.289062)
-    >>> dist.conditional({0: 0.3}).mean_direction().round(6)
-    np.float64(0.788971)
-    >>> dist.sample(1000, rng=0).shape
-    (1000, 2)
-    """
-
-    a: ComplexArray
-    b: ComplexArray
-    _P: Matrix
-    _Q: Matrix
-    _known: dict[str, LogNormalizer | FloatArray]
-
-    def __init__(self, a: ArrayLike, b: ArrayLike | None = None, P: Any = None, Q: Any = None):
-        first = _parameters.linear(a)
-        size = first.shape[-1]
-        self._set(Natural(first, _parameters.harmonics(b, size), *_parameters.couplings(P, Q, size)))
-
-    def _set(self, dist: Natural) -> None:
-        """Check and keep parameters; the only way in."""
-        _parameters.check_concentration(dist)
-        for name, value in zip(_STORED, dist, strict=True):
-            self.__dict__[name] = _frozen(value.copy())
-        self.__dict__["_known"] = {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Copies and unpickled distributions are frozen, too.
-        self.__dict__.update(state)
-        for name in _STORED:
-            _frozen(self.__dict__[name])
-
-    @classmethod
-    def _of(cls, dist: Natural) -> Self:
-        """A distribution of parameters that are clean already."""
-        made = object.__new__(cls)
-        made._set(dist)
-        return made
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"MGvM is a frozen value; make a new distribution instead of setting {name!r}")
-
     def to_polar(self) -> tuple[FloatArray, ...]:
         """κ₁, ν₁, κ₂, ν₂, U, α, V, β of `from_polar`; order 2 at most."""
         self._refuse_batch("to_polar")
@@ -326,26 +247,25 @@ class MGvM(Makers):
         return (*pairs[0], pairs[1][0], 0.5 * pairs[1][1], *pairs[2], *pairs[3])
 
     def to_precision(self) -> tuple[FloatArray, FloatArray, Any]:
-        """ν, κ and W of `from_precision`, W with trace zero in the block of every angle; sparse where the distribution is."""
+        """ν, κ and W of `from_precision`, W with trace zero in the block of every angle; sparse as the distribution."""
         self._refuse_batch("to_precision")
         return np.angle(self.a), np.abs(self.a), forms.natural_to_precision(self._natural)
 
     def natural_vector(self) -> FloatArray:
         """θ with log p(φ) = θ·T(φ) - log Z, T(φ) the `sufficient_statistics`; 2DT + 2D(D - 1) real numbers."""
         self._refuse_batch("natural_vector")
-        _parameters.check_size(2 * self.dimension * (self.order + self.dimension - 1), "natural_vector")
+        forms.check_size(2 * self.dimension * (self.order + self.dimension - 1), "natural_vector")
         return parameters.pack(self._natural)
 
     def sufficient_statistics(self, x: ArrayLike) -> FloatArray:
         """T(φ) of every point: among all distributions with these expectations the mGvM has the highest entropy."""
-        points = _parameters.points(x, self.dimension)
+        points = forms.check_points(x, self.dimension)
         count = math.prod(points.shape[:-1])
-        _parameters.check_size(2 * count * self.dimension * (self.order + self.dimension - 1), "sufficient_statistics")
+        forms.check_size(2 * count * self.dimension * (self.order + self.dimension - 1), "sufficient_statistics")
         rows = parameters.statistics(points.reshape(-1, self.dimension), self.order)
         return rows.reshape(points.shape[:-1] + rows.shape[-1:])
 
-    # ---- the distribution as a value
-    # ---------------------------------------------------------------------------------------
+    # ---- the distribution as a value ------------------------------------------------------------------------------
 
     @property
     def _natural(self) -> Natural:
@@ -353,7 +273,7 @@ class MGvM(Makers):
 
     @property
     def P(self) -> Matrix:
-        """The couplings of differences; of a sparse distribution a new view, for SciPy's own would let itself be changed."""
+        """The couplings of differences; where sparse a new view, for SciPy's own would let itself be changed."""
         return _view(self._P)
 
     @property
@@ -405,7 +325,7 @@ class MGvM(Makers):
         padded = np.concatenate([short, np.zeros((len(long) - len(short), self.dimension))])
         pairs = [(self.a, other.a), (padded, long), (self.P, other.P), (self.Q, other.Q)]
         scale = max(float(abs(value).max()) for pair in pairs for value in pair if np.prod(value.shape))
-        return all(float(abs(mine - yours).max()) <= _SAME * scale for mine, yours in pairs if np.prod(mine.shape))
+        return all(float(abs(mine - yours).max()) <= 1e-12 * scale for mine, yours in pairs if np.prod(mine.shape))
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -417,13 +337,13 @@ class MGvM(Makers):
     def rotate(self, delta: ArrayLike) -> Self:
         """The distribution of φ + δ, δ one angle for all or one for each."""
         turn = forms.per_angle(delta, "delta", self.dimension)
-        return self._of(forms.rotated(self._natural, turn))
+        return self._of(forms.rotate(self._natural, turn))
 
     # ---- densities ------------------------------------------------------------------------------------------------
 
     def log_density(self, x: ArrayLike) -> FloatArray:
         """Log density at x (..., D) without the normaliser; the axes in front broadcast against the batch."""
-        points = _parameters.points(x, self.dimension)
+        points = forms.check_points(x, self.dimension)
         rows = density.log_densities(self._natural, points.reshape(-1, self.dimension)).reshape(points.shape[:-1])
         if not self.batch_shape:
             return rows[()]
@@ -455,7 +375,7 @@ class MGvM(Makers):
         """
         name = check.choice(method, "method", ("auto", "grid", "chain", "annealing"))
         if rng is not None or name not in self._known:
-            answer = log_normalizer(self._natural, name, rng)
+            answer = _log_normalizer(self._natural, name, rng)
             if rng is not None:
                 return answer
             self._known[name] = answer
@@ -477,7 +397,7 @@ class MGvM(Makers):
         -------
         MGvM, or GvM when one angle is left
         """
-        indices, angles = _parameters.given_angles(given, self.dimension)
+        indices, angles = forms.check_given(given, self.dimension)
         left = np.setdiff1d(np.arange(self.dimension), indices)
         z = np.exp(1j * angles)
         rows = z.reshape(math.prod(z.shape[:-1]), len(indices)).T
@@ -511,11 +431,69 @@ class MGvM(Makers):
         source, count = check.generator(rng), math.prod(sizes)
         rows = np.empty((count, math.prod(self.batch_shape), self.dimension))
         for i, a in enumerate(self.a.reshape(-1, self.dimension)):
-            rows[:, i] = sample(self._natural._replace(a=a), count, name, source)
+            rows[:, i] = _sample(self._natural._replace(a=a), count, name, source)
         return rows.reshape(sizes + self.batch_shape + (self.dimension,))
 
 
-def _frozen(value: Matrix) -> Matrix:
+# ---- which engine answers --------------------------------------------------------------------------------------------
+
+
+class ExactEngine(NamedTuple):
+    """An engine that is exact where it applies: log normalisers of a batch, and draws."""
+
+    label: str
+    log_normalizers: Callable[[Natural], FloatArray]
+    solve: Callable[[Natural], GridResult | ChainResult]
+
+
+_EXACT = {
+    "grid": ExactEngine("quadrature", grid_log_normalizers, exact_grid),
+    "chain": ExactEngine("exact chain", chain_log_normalizers, exact_chain),
+}
+
+
+def _exact_engines(dist: Natural) -> list[str]:
+    """Names of the exact engines that apply: quadrature up to three angles, messages where couplings have no cycle."""
+    small = dist.dimension <= 3
+    names = ["grid"] if small else []
+    if forest(dist) is not None or (not small and forest(without_rounding(dist)) is not None):
+        names.append("chain")
+    return names
+
+
+def _log_normalizer(dist: Natural, method: str, rng: Any) -> LogNormalizer | FloatArray:
+    """log Z by the named method, or by the first exact one that applies; an array for a batch."""
+    batch, source = dist.a.shape[:-1], check.generator(rng)
+    rows = dist._replace(a=dist.a.reshape(math.prod(batch), dist.dimension))
+    for name in _exact_engines(dist) if method == "auto" else [method]:
+        if name not in _EXACT:
+            break
+        try:
+            found = _EXACT[name].log_normalizers(rows)
+        except (ValueError, MemoryError):
+            # An exact engine may find a distribution too large or too narrow for it; annealing takes any.
+            if method != "auto":
+                raise
+            continue
+        return found.reshape(batch) if batch else LogNormalizer(float(found[0]), method=_EXACT[name].label)
+    annealed = [annealed_log_normalizer(rows._replace(a=a), source).log_normalizer for a in rows.a]
+    return np.array(annealed, dtype=float).reshape(batch) if batch else annealed[0]
+
+
+def _sample(dist: Natural, count: int, method: str, rng: np.random.Generator) -> FloatArray:
+    """Draws (count, D) of one distribution by the named method, or by the first that applies."""
+    for name in _exact_engines(dist) if method == "auto" else [method]:
+        if name not in _EXACT:
+            break
+        try:
+            return _EXACT[name].solve(dist).sample(count, rng=rng)
+        except (ValueError, MemoryError):
+            if method != "auto":
+                raise
+    return independent_draws(dist, count, rng)
+
+
+def _freeze(value: Matrix) -> Matrix:
     """An array, or the arrays of a sparse matrix, made read-only."""
     for array in (value,) if isinstance(value, np.ndarray) else (value.data, value.indices, value.indptr):
         array.flags.writeable = False
@@ -523,6 +501,7 @@ def _frozen(value: Matrix) -> Matrix:
 
 
 def _view(matrix: Matrix) -> Matrix:
+    """The matrix, or of a sparse one a new view of its read-only arrays."""
     if isinstance(matrix, np.ndarray):
         return matrix
     return sparse.csr_array((matrix.data, matrix.indices, matrix.indptr), shape=matrix.shape)

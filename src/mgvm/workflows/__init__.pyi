@@ -1,6 +1,12 @@
+from mgvm.workflows.density import apply_density as apply_density
 from mgvm.workflows.density import run_density as run_density
+from mgvm.workflows.options import DensityOptions as DensityOptions
+from mgvm.workflows.options import PCAOptions as PCAOptions
+from mgvm.workflows.options import RegressionOptions as RegressionOptions
+from mgvm.workflows.pca import apply_pca as apply_pca
 from mgvm.workflows.pca import run_pca as run_pca
+from mgvm.workflows.regression import apply_regression as apply_regression
 from mgvm.workflows.regression import run_regression as run_regression
 from mgvm.workflows.results import DensityResult as DensityResult
-from mgvm.workflows.results import PcaResult as PcaResult
-from mgvm.workflows.results import RegressResult as RegressResult
+from mgvm.workflows.results import PCAResult as PCAResult
+from mgvm.workflows.results import RegressionResult as RegressionResult

@@ -1,10 +1,7 @@
-"""Trying models on rows they have not seen, and ranking them.
+"""Comparing models on held-out rows: splits, timed fits, scores of the test rows, ranking and calibration.
 
-Scores of very many observations by few distributions: those of `mgvm.scores`, from the densities on one fine grid.
-
-Scores of held-out angles by their predictive distributions.
-
-Calibration of a density of whole rows: where rows rank among draws from the model.
+The one comparison of all workflows. A workflow says how its models are fitted and how rows are scored (`Candidate`);
+splits, timing, warnings, paired differences and shares in highest-density regions (HDR) are the same for all.
 """
 
 from __future__ import annotations
@@ -12,46 +9,285 @@ from __future__ import annotations
 import time
 import warnings
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Generic, NamedTuple, Protocol, TypeVar
+from dataclasses import dataclass, field
+from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
 from mgvm import scores
+from mgvm._grids import periodic_grid
+from mgvm._progress import Callback
 from mgvm._validation import FloatArray
+from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
+from mgvm.circle.highest_density import grid_levels
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.workflows.predictions import grid, too_coarse
-from mgvm.workflows.results import Calibration, Score
+from mgvm.tables.units import Unit
+from mgvm.workflows.predictions import find_directions, is_too_coarse
+from mgvm.workflows.results import Calibration, Comparison, Score
 
-MASSES_GRID_SCORES = (0.5, 0.9)
-_NODES = 2048
-_FEW = 60  # distributions that are asked for the densities of their observations one by one
+Model = TypeVar("Model")
+
+MASSES = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
+
+# ---- splits ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class Splits:
+    """Pairs of training and test rows, and a sentence on how they were made."""
+
+    pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
+    how: str
+
+
+class SplitSizes(NamedTuple):
+    """Rows up to which every row is held out once, and else the most training and test rows of a single split."""
+
+    folded: int
+    train: int
+    test: int
+
+
+CUBIC_COST = SplitSizes(300, 600, 500)  # for models whose cost grows with the cube of the rows
+LINEAR_COST = SplitSizes(500, 4000, 2000)
+
+
+def split_rows(
+    groups: np.ndarray, what: str, rng: np.random.Generator, sizes: SplitSizes = LINEAR_COST, folds: int = 5
+) -> Splits | None:
+    """Folds of whole groups where rows are few, one split where they are many; None where groups are too few.
+
+    `what` names the groups for the sentence: "rows", "days". Each side of a split has two groups or more.
+    """
+    count, rows = int(groups.max()) + 1, groups.size
+    if count < 4:
+        return None
+    order = rng.permutation(count)
+    part = np.empty(count, dtype=int)
+    if rows <= sizes.folded:
+        folds = min(folds, count)
+        part[order] = np.arange(count) % folds
+        pairs = [(np.flatnonzero(part[groups] != k), np.flatnonzero(part[groups] == k)) for k in range(folds)]
+        whole = f"each of {folds} random folds of {what} was held out once and predicted from the others"
+        return Splits(tuple(pairs), f"{whole}: {rows:,} test rows")
+    part[order] = np.arange(count) < max(count // 5, 2)
+    test, train = (np.flatnonzero(part[groups] == side) for side in (1, 0))
+    test, train = (
+        np.sort(rng.choice(side, min(side.size, most), replace=False))
+        for side, most in ((test, sizes.test), (train, sizes.train))
+    )
+    whole = f"{test.size:,} held-out test rows ({what} at random) were predicted from {train.size:,} training rows"
+    return Splits(((train, test),), whole if train.size + test.size == rows else f"{whole}, of {rows:,} in all")
+
+
+# ---- timed fits -----------------------------------------------------------------------------------------------------
+
+
+class TimedFit(NamedTuple, Generic[Model]):
+    """A fitted model, its seconds, whether it converged, and the warnings of other kinds that came with it."""
+
+    model: Model
+    seconds: float
+    converged: bool
+    warnings: tuple[str, ...]
+
+
+def time_fit(fit: Callable[[], Model]) -> TimedFit[Model]:
+    """Time a fit and collect its warnings.
+
+    A fit that is interrupted keeps its best and says so; whoever pressed the key meant the whole workflow.
+    """
+    begin = time.perf_counter()
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        model = fit()
+    seconds = time.perf_counter() - begin
+    texts = {str(one.message): one.category for one in caught if not issubclass(one.category, DeprecationWarning)}
+    not_converged = [text for text, kind in texts.items() if issubclass(kind, ConvergenceWarning)]
+    if any("interrupted" in text for text in not_converged):
+        raise KeyboardInterrupt
+    return TimedFit(model, seconds, not not_converged, tuple(text for text in texts if text not in not_converged))
+
+
+# ---- the comparison -------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class RowScores:
+    """Scores of test rows by one model.
+
+    `log_density` (n,) is in nats. `pit` (k,) is uniform where the uncertainty is right and `in_hdr` (masses, k) says
+    which rows lie in their HDR of each of `MASSES`: k may be less than n, or 0 where calibration was not asked for.
+    `measures` are further scores (n,) by a name that carries their unit.
+    """
+
+    log_density: FloatArray
+    pit: FloatArray = field(default_factory=lambda: np.empty(0))
+    in_hdr: np.ndarray = field(default_factory=lambda: np.empty((MASSES.size, 0), dtype=bool))
+    measures: Mapping[str, FloatArray] = field(default_factory=dict)
+
+    @staticmethod
+    def join(parts: Sequence[RowScores]) -> RowScores:
+        """Test rows of several folds, one after the other."""
+        return RowScores(
+            np.concatenate([part.log_density for part in parts]),
+            np.concatenate([part.pit for part in parts]),
+            np.concatenate([part.in_hdr for part in parts], axis=1),
+            {name: np.concatenate([part.measures[name] for part in parts]) for name in parts[0].measures},
+        )
+
+
+class Candidate(NamedTuple):
+    """A model to compare: `fit` makes it from training rows, `score` scores test rows with it; rows are indices."""
+
+    fit: Callable[[np.ndarray], Any]
+    score: Callable[[Any, np.ndarray], RowScores]
+
+
+class Evaluation(NamedTuple):
+    """Scores and calibration, None where nothing was held out."""
+
+    comparison: Comparison | None = None
+    calibration: Calibration | None = None
+
+
+class ModelScores(NamedTuple):
+    """A model's scores of all test rows, and what its fits were like."""
+
+    name: str
+    rows: RowScores
+    converged: bool = True
+    seconds: float = 0.0
+
+
+def compare_models(candidates: Mapping[str, Candidate], splits: Splits, what: str, progress: Callback) -> Evaluation:
+    """Ours, which is the first, and the baselines on the test rows of the splits; `what` names the PIT values."""
+    total = len(candidates) * len(splits.pairs)
+    results: list[ModelScores] = []
+    for name, candidate in candidates.items():
+        parts, fits = [], []
+        for number, (train, test) in enumerate(splits.pairs):
+            fold = f", fold {number + 1} of {len(splits.pairs)}" if len(splits.pairs) > 1 else ""
+            progress(len(results) * len(splits.pairs) + number, total, f"comparing: {name}{fold}")
+            fits.append(time_fit(lambda train=train, fit=candidate.fit: fit(train)))  # type: ignore[misc]
+            parts.append(candidate.score(fits[-1].model, test))
+        rows = RowScores.join(parts)
+        results.append(ModelScores(name, rows, all(fit.converged for fit in fits), sum(fit.seconds for fit in fits)))
+    ours = results[0]
+    comparison = Comparison(splits.how, ours.rows.log_density.size, rank_models(results))
+    return Evaluation(comparison, calibrate(ours.rows, what))
+
+
+def score_saved(name: str, rows: RowScores, what: str, source: str) -> Evaluation:
+    """The evaluation of a saved model on all rows of a table."""
+    how = f"all rows of {source} were scored by the saved model: too well, if they were its training set"
+    scored = rank_models([ModelScores(name, rows)])
+    return Evaluation(Comparison(how, rows.log_density.size, scored, held_out=False), calibrate(rows, what))
+
+
+def rank_models(results: Sequence[ModelScores]) -> tuple[Score, ...]:
+    """Scores, the highest mean log density first; the first model is ours, and differences are paired over rows."""
+    best = max((result.rows.log_density for result in results), key=lambda values: float(values.mean()))
+    root = np.sqrt(best.size)
+    found = []
+    for result in results:
+        values = result.rows.log_density
+        gap = best - values
+        # Two infinitely bad rows differ by nothing that could be told.
+        gap = np.where(np.isnan(gap), 0.0, gap)
+        deviation = _deviation(gap) if values is not best else 0.0
+        found.append(
+            Score(
+                name=result.name,
+                ours=result is results[0],
+                log_likelihood=float(values.mean()),
+                standard_error=_deviation(values) / root,
+                difference=float(gap.mean()),
+                difference_error=deviation / root,
+                measures={name: float(part.mean()) for name, part in result.rows.measures.items()},
+                converged=result.converged,
+                seconds=result.seconds,
+            )
+        )
+    return tuple(sorted(found, key=lambda score: score.difference))
+
+
+def _deviation(values: FloatArray) -> float:
+    """The standard deviation, infinite where it cannot be told."""
+    return float(values.std(ddof=1)) if np.isfinite(values).all() and values.size > 1 else np.inf
+
+
+def calibrate(rows: RowScores, what: str) -> Calibration | None:
+    """The shares of rows in their HDR; None where no row tells."""
+    return Calibration(what, rows.pit, MASSES, rows.in_hdr.mean(axis=1)) if rows.pit.size else None
+
+
+# ---- scores of rows by densities of whole rows ----------------------------------------------------------------------
+
+RANK = "rank of the test rows' log density among draws from the model"
+
+
+def score_ranks(log_density: FloatArray, ranked: FloatArray, draws: FloatArray) -> RowScores:
+    """Scores of rows by their log densities (n,), and calibration by the ranks of some of these, `ranked` (k,).
+
+    The PIT value of a row is the share of `draws` from the model that are less likely: uniform where the model is
+    right. The HDR of mass m holds the rows that rank above 1 - m.
+    """
+    ranks = np.searchsorted(np.sort(draws), ranked) / draws.size
+    return RowScores(log_density, ranks, ranks >= 1.0 - MASSES[:, None])
+
+
+# ---- scores of angles by predictive distributions -------------------------------------------------------------------
+
+PIT = "distribution function at the test angles, cut opposite to zero"
+
+
+def score_angles(dist: CircularDistribution, y: FloatArray, unit: Unit) -> RowScores:
+    """Scores of angles y (n,), radians, by a batch of n distributions; CRPS and error in the unit of the angle."""
+    crps, in_hdr = np.empty(y.size), np.empty((MASSES.size, y.size), dtype=bool)
+    narrow = is_too_coarse(np.asarray(dist[:, None].pdf(periodic_grid(2048))))
+    broad = np.flatnonzero(~narrow)
+    if broad.size:
+        found = row_scores(dist[broad], np.arange(broad.size), y[broad], MASSES.tolist())
+        crps[broad], in_hdr[:, broad] = found[1], found[3:].astype(bool)
+    log_density = np.asarray(dist.logpdf(y))
+    if narrow.any():
+        draws = dist[narrow].sample(2000, rng=0)
+        crps[narrow] = scores.crps(draws, y[narrow])
+        above = (np.asarray(dist[narrow].logpdf(draws)) > log_density[narrow]).mean(axis=0)
+        in_hdr[:, narrow] = above <= MASSES[:, None]
+    error = scores.angular_error(find_directions(dist), y)
+    name = "degrees" if unit.name == "compass" else unit.name
+    measures = {f"CRPS ({name})": unit.length(crps), f"mean error ({name})": unit.length(error)}
+    return RowScores(log_density, scores.pit(dist, y), in_hdr, measures)
 
 
 def row_scores(
-    dists: Any, which: np.ndarray, y: FloatArray, masses: Sequence[float] = MASSES_GRID_SCORES
+    dists: Any, which: np.ndarray, y: FloatArray, masses: Sequence[float] = (0.5, 0.9), nodes: int = 2048
 ) -> FloatArray:
-    """Log density, CRPS, its cosine kind, and whether y is in the sets of the masses (50 % and 90 %): shape (5, N).
+    """Log density, CRPS, its cosine kind, and whether y lies in its HDR of each mass (50 % and 90 %): shape (5, N).
 
-    Observation y[n] is scored by dists[which[n]]. The grid leaves errors of 1e-4 in the CRPS, and misjudges coverage
-    within a step of the grid, 0.2 degrees.
+    Observation y[n] is scored by dists[which[n]], from the densities on a grid of `nodes`: for very many observations
+    of few distributions. The grid leaves errors of 1e-4 in the CRPS, and misjudges coverage within a step of the grid,
+    0.2 degrees.
     """
-    angles = -np.pi + 2.0 * np.pi / _NODES * np.arange(_NODES)
+    angles = periodic_grid(nodes)
     share = np.asarray(dists[:, None].pdf(angles))
     share /= share.sum(axis=1, keepdims=True)
     log_density = _log_density(dists, which, y)
     moment = (share @ np.exp(1j * angles))[which]
     cosine = 0.5 * np.abs(np.exp(1j * y) - moment) ** 2
     with np.errstate(divide="ignore"):
-        levels = np.log(_levels(share, masses) * (_NODES / (2.0 * np.pi)))
+        levels = np.log(grid_levels(share, masses) * (nodes / (2.0 * np.pi)))
     inside = log_density >= levels[:, which]
-    return np.stack([log_density, _angular(share, which, y), cosine, *inside.astype(float)])
+    return np.stack([log_density, _grid_crps(share, which, y), cosine, *inside.astype(float)])
 
 
-def _log_density(dists: Any, which: np.ndarray, y: FloatArray) -> FloatArray:
+def _log_density(dists: Any, which: np.ndarray, y: FloatArray, few: int = 60) -> FloatArray:
+    """Log densities of observations, by one call a distribution where these are `few`."""
     count = int(which.max()) + 1
-    if count > _FEW:
+    if count > few:
         return np.asarray(dists[which].logpdf(y))
     found = np.empty(y.size)
     for k in range(count):
@@ -60,215 +296,14 @@ def _log_density(dists: Any, which: np.ndarray, y: FloatArray) -> FloatArray:
     return found
 
 
-def _angular(share: FloatArray, which: np.ndarray, y: FloatArray) -> FloatArray:
+def _grid_crps(share: FloatArray, which: np.ndarray, y: FloatArray) -> FloatArray:
     """E d(Θ, y) - ½ E d(Θ, Θ*): the first term is a convolution, smooth in y even where the density is not."""
-    distance = np.abs(2.0 * np.pi / _NODES * np.arange(_NODES) - np.pi)
-    distance = np.pi - distance
-    expected = np.fft.irfft(np.fft.rfft(share, axis=1) * np.fft.rfft(distance), n=_NODES, axis=1)
+    nodes = share.shape[1]
+    distance = np.abs(wrap(2.0 * np.pi / nodes * np.arange(nodes)))
+    expected = np.fft.irfft(np.fft.rfft(share, axis=1) * np.fft.rfft(distance), n=nodes, axis=1)
     curve = expected - 0.5 * (share * expected).sum(axis=1, keepdims=True)
-    place = np.mod((y + np.pi) / (2.0 * np.pi), 1.0) * _NODES
+    place = np.mod((y + np.pi) / (2.0 * np.pi), 1.0) * nodes
     below = np.floor(place).astype(np.int64)
     part = place - below
-    lower, upper = curve[which, below % _NODES], curve[which, (below + 1) % _NODES]
+    lower, upper = curve[which, below % nodes], curve[which, (below + 1) % nodes]
     return np.asarray((1.0 - part) * lower + part * upper)
-
-
-def _levels(share: FloatArray, masses: Sequence[float]) -> FloatArray:
-    """Shares of the least probable node in the sets of the masses, shape (masses, M)."""
-    falling = -np.sort(-share, axis=1)
-    held = np.cumsum(falling, axis=1)
-    place = [np.minimum((held < mass).sum(axis=1), _NODES - 1) for mass in masses]
-    return np.stack([np.take_along_axis(falling, at[:, None], axis=1)[:, 0] for at in place])
-
-
-MASSES = np.array([0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95])
-_DRAWS = 2000  # by which distributions too narrow for a grid are scored
-
-
-class RowScores(NamedTuple):
-    """Of every angle: log density, CRPS and angular error (radians), PIT value, and which sets it lies in."""
-
-    log_density: FloatArray
-    crps: FloatArray
-    angular_error: FloatArray
-    pit: FloatArray
-    inside: np.ndarray  # (masses, n)
-
-
-def score_rows(dist: CircularDistribution, y: FloatArray, directions: FloatArray) -> RowScores:
-    """Scores of angles y (n,) by a batch of n distributions with the given mean directions."""
-    crps, inside = np.empty(y.size), np.empty((MASSES.size, y.size), dtype=bool)
-    narrow = too_coarse(np.asarray(dist[:, None].pdf(grid())))
-    broad = np.flatnonzero(~narrow)
-    if broad.size:
-        found = row_scores(dist[broad], np.arange(broad.size), y[broad], MASSES.tolist())
-        crps[broad], inside[:, broad] = found[1], found[3:].astype(bool)
-    log_density = np.asarray(dist.logpdf(y))
-    if narrow.any():
-        draws = dist[narrow].sample(_DRAWS, rng=0)
-        crps[narrow] = scores.crps(draws, y[narrow])
-        above = (np.asarray(dist[narrow].logpdf(draws)) > log_density[narrow]).mean(axis=0)
-        inside[:, narrow] = above <= MASSES[:, None]
-    return RowScores(log_density, crps, scores.angular_error(directions, y), scores.pit(dist, y), inside)
-
-
-def joined(parts: list[RowScores]) -> RowScores:
-    """One batch after the other."""
-    return RowScores(*(np.concatenate(values, axis=-1) for values in zip(*parts, strict=True)))
-
-
-DRAWS = 2000
-
-
-def ranks(log_density: FloatArray, of_draws: FloatArray) -> FloatArray:
-    """The share of draws from the model that are less likely than each row: uniform where the model is right."""
-    return np.searchsorted(np.sort(of_draws), log_density) / of_draws.size
-
-
-def rank_calibration(values: FloatArray) -> Calibration | None:
-    """From the ranks of left-out rows; the set of mass m holds the rows that rank above 1 - m."""
-    if values.size == 0:
-        return None
-    shares = np.array([float(np.mean(values >= 1.0 - mass)) for mass in MASSES])
-    return Calibration("rank of the left-out rows' log density among draws from the model", values, MASSES, shares)
-
-
-_Found = TypeVar("_Found")
-
-FOLDS = 5
-LAST = 0.85  # share of the work that is done before the last fit, about
-_FEWEST = 2  # groups on each side of a split
-
-
-class Sizes(NamedTuple):
-    """Rows up to which every row is left out once, and rows on the sides of a single split, at most."""
-
-    folded: int
-    learnt: int
-    scored: int
-
-
-CUBIC = Sizes(300, 600, 500)  # for models whose cost grows with the cube of the rows
-LINEAR = Sizes(500, 4000, 2000)
-
-
-class Report(Protocol):
-    """Is told what is being done, and what share of the whole is done where that is known."""
-
-    def __call__(self, text: str, share: float | None = None) -> object:
-        """Take note."""
-
-
-def silent(text: str, share: float | None = None) -> None:
-    """No progress."""
-
-
-class Tried(NamedTuple, Generic[_Found]):
-    """What came of a trial, its seconds, whether no engine warned that it did not converge, and other warnings."""
-
-    found: _Found
-    seconds: float
-    settled: bool
-    warnings: tuple[str, ...]
-
-
-def tried(trial: Callable[[], _Found]) -> Tried[_Found]:
-    """Time a trial and collect its warnings.
-
-    A fit that is interrupted keeps its best and says so; whoever pressed the key meant the whole job.
-    """
-    begin = time.perf_counter()
-    with warnings.catch_warnings(record=True) as caught:
-        warnings.simplefilter("always")
-        found = trial()
-    seconds = time.perf_counter() - begin
-    texts = {str(one.message): one.category for one in caught if not issubclass(one.category, DeprecationWarning)}
-    unsettled = [text for text, kind in texts.items() if issubclass(kind, ConvergenceWarning)]
-    if any("interrupted" in text for text in unsettled):
-        raise KeyboardInterrupt
-    return Tried(found, seconds, not unsettled, tuple(text for text in texts if text not in unsettled))
-
-
-@dataclass(frozen=True)
-class Splits:
-    """Pairs of rows to learn from and rows to score, and in words what was done."""
-
-    pairs: tuple[tuple[np.ndarray, np.ndarray], ...]
-    how: str
-
-    def step(self, name: str, number: int) -> tuple[str, float]:
-        """What is being done at a split, and the share of the splits before it."""
-        count = len(self.pairs)
-        return f"comparing: {name}" + (f", fold {number + 1} of {count}" if count > 1 else ""), number / count
-
-
-def steps(report: Report, place: int, count: int) -> Report:
-    """A report of one of several entries: its shares become shares of the whole, which ends with a last fit."""
-
-    def told(text: str, share: float | None = None) -> None:
-        report(text, (place + (share or 0.0)) / (count + 1.0))
-
-    return told
-
-
-def splits_of(groups: np.ndarray, what: str, rng: np.random.Generator, sizes: Sizes = LINEAR) -> Splits | None:
-    """Five folds of whole groups where rows are few, one split where they are many; None where groups are too few.
-
-    `what` names the groups for the sentence: "rows", "days".
-    """
-    count = int(groups.max()) + 1
-    order = rng.permutation(count)
-    rows, folds = groups.size, min(FOLDS, count)
-    if count < 2 * _FEWEST:
-        return None
-    part = np.empty(count, dtype=int)
-    if rows <= sizes.folded:
-        part[order] = np.arange(count) % folds
-        pairs = [(np.flatnonzero(part[groups] != k), np.flatnonzero(part[groups] == k)) for k in range(folds)]
-        whole = f"each of {folds} random folds of {what} was left out once and predicted from the others"
-        return Splits(tuple(pairs), f"{whole}: {rows:,} rows scored")
-    part[order] = np.arange(count) < max(count // 5, _FEWEST)
-    scored, learnt = (np.flatnonzero(part[groups] == side) for side in (1, 0))
-    scored, learnt = (
-        np.sort(rng.choice(side, min(side.size, most), replace=False))
-        for side, most in ((scored, sizes.scored), (learnt, sizes.learnt))
-    )
-    whole = f"{scored.size:,} rows left out ({what} at random) were predicted from {learnt.size:,} others"
-    return Splits(((learnt, scored),), whole if learnt.size + scored.size == rows else f"{whole}, of {rows:,} in all")
-
-
-class Contestant(NamedTuple):
-    """A model's log densities of the scored rows, further means by name, and what its fits were like."""
-
-    name: str
-    log_density: FloatArray
-    measures: Mapping[str, float]
-    settled: bool
-    seconds: float
-
-
-def ranked(contestants: Sequence[Contestant], ours: str) -> tuple[Score, ...]:
-    """Scores, the highest mean log density first; differences are paired over rows."""
-    best = max(contestants, key=lambda one: float(one.log_density.mean()))
-    root = np.sqrt(best.log_density.size)
-    scores = []
-    for one in contestants:
-        gap = best.log_density - one.log_density
-        # Two infinitely bad rows differ by nothing that could be told.
-        gap = np.where(np.isnan(gap), 0.0, gap)
-        deviation = gap.std(ddof=1) if np.isfinite(gap).all() and gap.size > 1 else np.inf * float(one is not best)
-        spread = one.log_density.std(ddof=1) if np.isfinite(one.log_density).all() and gap.size > 1 else np.inf
-        scores.append(
-            Score(
-                one.name,
-                one.name == ours,
-                float(one.log_density.mean()),
-                float(spread / root),
-                float(gap.mean()),
-                float(np.nan_to_num(deviation, nan=0.0, posinf=np.inf) / root),
-                one.measures,
-                one.settled,
-                one.seconds,
-            )
-        )
-    return tuple(sorted(scores, key=lambda score: score.behind))

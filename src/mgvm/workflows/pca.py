@@ -1,148 +1,62 @@
-"""The job `pca`: latent angles behind the real-valued columns of a table.
-
-Circular PCA and what it must beat, on rows it has not seen.
-"""
+"""The workflow `pca`: latent angles behind the real-valued columns of a table, by circular PCA."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from functools import partial
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
 
 from mgvm import _validation as check
+from mgvm._progress import Callback, silent
 from mgvm._validation import FloatArray
 from mgvm.pca.estimator import CircularPCA
 from mgvm.pca.ppca import PPCA
-from mgvm.tables.columns import TableError, Unit, find_columns, numbers
-from mgvm.workflows import summary as words
+from mgvm.tables.columns import TableError, find_columns, numbers, refuse_constant
+from mgvm.tables.units import Unit
 from mgvm.workflows.comparison import (
-    DRAWS,
-    LAST,
-    Contestant,
-    Report,
-    Splits,
-    rank_calibration,
-    ranked,
-    ranks,
-    silent,
-    splits_of,
-    steps,
-    tried,
+    RANK,
+    Candidate,
+    Evaluation,
+    RowScores,
+    compare_models,
+    score_ranks,
+    score_saved,
+    split_rows,
+    time_fit,
 )
-from mgvm.workflows.inputs import column_read, refuse_constant
-from mgvm.workflows.predictions import beside
-from mgvm.workflows.results import Calibration, Comparison, DataRead, PcaResult
+from mgvm.workflows.options import PCAOptions
+from mgvm.workflows.predictions import add_columns
+from mgvm.workflows.results import ColumnRead, DataRead, Parameter, PCAResult, load_saved
 
 if TYPE_CHECKING:
     import pandas as pd
 
 OURS = "circular PCA"
-_FEW, _MANY = 200, 20_000  # rows between which a joint distribution of the angles can be learnt, and in seconds
-
-
-def usual_prior(rows: int, method: str | None) -> str:
-    """Rows of one table move alike, whatever `CircularPCA` must be ready for: a distribution of their angles together."""
-    return "kernel" if _FEW <= rows <= _MANY and method != "vb" else "von_mises"
-
-
-def circular(
-    components: int, seed: int, *, structure: str | None = None, prior: str | None = None, method: str | None = None
-) -> CircularPCA:
-    """The model that the result comes from, with its own defaults for what is not asked for."""
-    asked: dict[str, Any] = {name: word for name, word in (("prior", prior), ("method", method)) if word is not None}
-    if structure is not None:
-        asked["structure"] = None if structure == "none" else structure
-    return CircularPCA(components, random_state=seed, **asked)
-
-
-def _baselines(size: int, columns: int, rows: int) -> dict[str, Any]:
-    """Probabilistic PCA of as many components, of twice as many, and of all but one, which is any normal distribution."""
-    found = {f"PPCA, {k} component{'s'[: k > 1]}": k for k in (size, 2 * size) if k < columns - 1}
-    found["normal distribution"] = columns - 1
-    return {name: PPCA(k) for name, k in found.items() if k < rows}
-
-
-def compare_models(
-    model: CircularPCA, data: tuple[FloatArray, np.ndarray, FloatArray], splits: Splits, report: Report
-) -> tuple[Comparison, Calibration | None]:
-    """Ours (unfitted), which also learns from incomplete rows, and the baselines, on complete rows.
-
-    The data are rows as the model takes them, which of them are complete, and what their columns were divided by.
-    """
-    Y, whole, spread = data
-    contestants, places = [], []
-    fewest = min(learnt.size for learnt, _ in splits.pairs)
-    incomplete = np.setdiff1d(np.arange(len(Y)), whole)
-    entries = {OURS: model, **_baselines(model.n_components, Y.shape[1], fewest)}
-    for place, (name, estimator) in enumerate(entries.items()):
-        told = steps(report, place, len(entries))
-        values, settled, seconds = [], True, 0.0
-        for number, (learnt, scored) in enumerate(splits.pairs):
-            told(*splits.step(name, number))
-            rows = whole[learnt] if name != OURS else np.sort(np.concatenate([whole[learnt], incomplete]))
-            trial = tried(lambda rows=rows: clone(estimator).fit(Y[rows]))  # type: ignore[misc]  # noqa: B023
-            found = trial.found.score_samples(Y[whole[scored]])
-            values.append(found)
-            settled, seconds = settled and trial.settled, seconds + trial.seconds
-            if name == OURS:
-                draws = trial.found.sample(DRAWS, random_state=model.random_state)[0]
-                places.append(ranks(found, trial.found.score_samples(draws)))
-        contestants.append(Contestant(name, np.concatenate(values) - np.log(spread).sum(), {}, settled, seconds))
-    rows_scored = contestants[0].log_density.size
-    return Comparison(splits.how, rows_scored, ranked(contestants, OURS)), rank_calibration(np.concatenate(places))
-
-
-FEWEST = 4
-_UNEVEN = 10.0
 
 
 def run_pca(
-    frame: pd.DataFrame,
-    columns: Sequence[str],
-    components: int = 1,
-    *,
-    unit: str = "degrees",
-    scale: bool = False,
-    structure: str | None = None,
-    prior: str | None = None,
-    method: str | None = None,
-    compare: bool = True,
-    seed: int = 0,
-    source: str = "the table",
-    report: Report = silent,
-) -> PcaResult:
-    """Latent angles behind columns of numbers: circular PCA, its held-out score, angles and denoised rows.
+    table: pd.DataFrame, options: PCAOptions, *, source: str = "the table", progress: Callback = silent
+) -> PCAResult:
+    """Find latent angles behind columns of numbers: circular PCA, its held-out score, angles and denoised rows.
 
     Parameters
     ----------
-    frame : DataFrame
+    table : DataFrame
         One row an observation; missing entries are allowed, rows without any are left out.
-    columns : sequence of str
-        Columns of numbers.
-    components : int, default 1
-        Latent angles.
-    unit : {"degrees", "radians", "hours", "compass"}
-        Of the angles that come out.
-    scale : bool, default False
-        Whether each column is divided by its standard deviation first: for columns of different kinds.
-    structure, prior, method : str, optional
-        As `CircularPCA` has them; its own defaults where left out, and "none" for no structure. The prior is that of
-        rows which move alike: "kernel", or "von_mises" for fewer than 200 or more than 20,000 rows and with "vb".
-    compare : bool, default True
-        Whether to score it and probabilistic PCA on rows left out.
-    seed : int, default 0
-        Of the starts and splits.
+    options : PCAOptions
+        The columns, how many angles, the model.
     source : str
         What the table is called in messages.
-    report : callable, optional
-        Is told what is being done.
+    progress : callable, optional
+        Is called with steps done, steps in all (0 where unknown) and what is being done.
 
     Returns
     -------
-    PcaResult
+    PCAResult
         With angles, denoised columns and the log-likelihood of every row as a DataFrame.
 
     Raises
@@ -153,113 +67,281 @@ def run_pca(
     Examples
     --------
     >>> import numpy as np, pandas as pd
-    >>> from mgvm.workflows import run_pca
+    >>> from mgvm.workflows import PCAOptions, run_pca
     >>> phase = np.linspace(0.0, 6.0, 50)
     >>> noise = np.random.default_rng(0).normal(0.0, 0.05, (50, 3))
     >>> rows = pd.DataFrame(np.cos(phase[:, None] - [0.0, 1.0, 2.0]) + noise, columns=["a", "b", "c"])
-    >>> result = run_pca(rows, ["a", "b", "c"], 1, compare=False)
+    >>> result = run_pca(rows, PCAOptions(["a", "b", "c"], compare=False))
     >>> result.predictions.columns.tolist()
     ['a', 'b', 'c', 'angle1', 'a_denoised', 'b_denoised', 'c_denoised', 'log_likelihood']
     """
     begin = time.perf_counter()
-    names = tuple(find_columns(frame, columns))
-    count = _checked(names, components)
-    everything = np.column_stack([numbers(frame, name) for name in names])
-    used = np.asarray(~np.isnan(everything).all(axis=1))
-    _refuse_little(everything, used, names, source)
-    center, spread = _scales(everything, scale)
-    Y = (everything - center) / spread
-    prior = usual_prior(int(used.sum()), method) if prior is None else prior
-    model = circular(count, seed, structure=structure, prior=prior, method=method)
-    scored: Any = (None, None)
-    whole = np.flatnonzero(~np.isnan(Y[used]).any(axis=1))
-    if compare and len(names) > 1:
-        splits = splits_of(np.arange(whole.size), "complete rows", np.random.default_rng(seed)) if whole.size else None
-        scored = compare_models(model, (Y[used], whole, spread), splits, report) if splits else (None, None)
-    report("learning from all rows", LAST)
-    fit = tried(lambda: model.fit(Y[used]))
-    kind = Unit(unit)
-    fields = described(fit.found, frame, Y, (names, kind, center, spread))
-    return PcaResult(
-        data=_data_read(source, names, everything, used, scaled=scale),
-        model=fit.found,
-        sentences=words.sentences_of_words(fit.found, names, *scored),
-        parameters=words.parameters_of_words(fit.found, scaled=scale),
-        comparison=scored[0],
-        calibration=scored[1],
+    names, values = _read(table, options, source)
+    used = np.asarray(~np.isnan(values).all(axis=1))
+    scale = _Scale(np.nanmean(values, axis=0), np.nanstd(values, axis=0)) if options.scale else _unscaled(len(names))
+    Y = (values - scale.center) / scale.spread
+    model = _build_model(options, int(used.sum()))
+    evaluation = _compare(model, Y[used], scale, options, progress) if options.compare else Evaluation()
+    progress(0, 0, "fitting to all rows")
+    fit = time_fit(lambda: model.fit(Y[used]))
+    slow = () if fit.converged else ("the fit did not converge within its iterations; its numbers may still change",)
+    fitted = _Fitted(fit.model, names, Unit(options.unit or "degrees"), scale)
+    data = _describe_data(source, names, values, used, scaled=options.scale)
+    return _result(table, values, fitted, data, evaluation, options.seed, begin, (*fit.warnings, *slow))
+
+
+def apply_pca(
+    path: str | os.PathLike[str],
+    table: pd.DataFrame,
+    *,
+    unit: str | None = None,
+    source: str = "the table",
+    seed: int = 0,
+    progress: Callback = silent,
+) -> PCAResult:
+    """Find the angles and denoised rows of a table with a saved circular PCA.
+
+    Parameters
+    ----------
+    path : path
+        A file of `PCAResult.save`.
+    table : DataFrame
+        With the columns.
+    unit : str, optional
+        Of the angles; that of the saved model by default.
+    source, progress
+        As for `run_pca`.
+    seed : int, default 0
+        Kept in the result.
+
+    Returns
+    -------
+    PCAResult
+        Of the rows of this table.
+    """
+    begin = time.perf_counter()
+    model, notes = load_saved(path, "pca")
+    names = tuple(find_columns(table, notes["columns"]))
+    values = np.column_stack([numbers(table, name) for name in names])
+    used = np.asarray(~np.isnan(values).all(axis=1))
+    scale = _Scale(np.array(notes["center"], dtype=float), np.array(notes["spread"], dtype=float))
+    fitted = _Fitted(model, names, Unit(unit) if unit else Unit(**notes["unit"]), scale)
+    progress(0, 0, "finding the angles")
+    evaluation = Evaluation()
+    if used.any():
+        scored = _log_likelihood(model, (values[used] - scale.center) / scale.spread, scale)
+        evaluation = score_saved(OURS, RowScores(scored), RANK, source)
+    reads = tuple(ColumnRead.of(name, "column", "", values[:, d]) for d, name in enumerate(names))
+    return _result(table, values, fitted, DataRead(source, len(values), 0, reads), evaluation, seed, begin, ())
+
+
+class _Scale(NamedTuple):
+    """What is taken off the columns and divided by, shape (M,) each."""
+
+    center: FloatArray
+    spread: FloatArray
+
+    @property
+    def is_scaled(self) -> bool:
+        """Whether anything is divided."""
+        return bool((self.spread != 1.0).any())
+
+
+def _unscaled(columns: int) -> _Scale:
+    return _Scale(np.zeros(columns), np.ones(columns))
+
+
+class _Fitted(NamedTuple):
+    """A fitted circular PCA, its columns, the unit of the angles, and the scale of the columns."""
+
+    model: CircularPCA
+    names: tuple[str, ...]
+    unit: Unit
+    scale: _Scale
+
+
+def _result(
+    table: pd.DataFrame,
+    values: FloatArray,
+    fitted: _Fitted,
+    data: DataRead,
+    evaluation: Evaluation,
+    seed: int,
+    begin: float,
+    warnings: tuple[str, ...],
+) -> PCAResult:
+    model, names, unit, scale = fitted
+    Y = (values - scale.center) / scale.spread
+    there = ~np.isnan(Y).all(axis=1)
+    angles, denoised = np.full((len(Y), model.n_components_), np.nan), np.full(Y.shape, np.nan)
+    likelihood = np.full(len(Y), np.nan)
+    if there.any():
+        angles[there] = model.transform(Y[there])
+        denoised[there] = model.denoise(Y[there]) * scale.spread + scale.center
+        likelihood[there] = _log_likelihood(model, Y[there], scale)
+    columns = {f"angle{d + 1}": np.round(unit.from_radians(angles[:, d]), 6) for d in range(angles.shape[1])}
+    columns |= {f"{name}_denoised": denoised[:, d] for d, name in enumerate(names)}
+    return PCAResult(
+        data=data,
+        model=model,
+        sentences=_summarize(model, names, evaluation),
+        parameters=_parameters(model, scaled=scale.is_scaled),
+        comparison=evaluation.comparison,
+        calibration=evaluation.calibration,
         seed=seed,
         seconds=time.perf_counter() - begin,
-        warnings=(*fit.warnings, *words.unsettled(fit.settled)),
+        warnings=warnings,
         columns=names,
-        unit=kind,
-        Y=everything[used],
-        center=center,
-        spread=spread,
-        **fields,
+        unit=unit,
+        Y=values[there],
+        center=scale.center,
+        spread=scale.spread,
+        angles=angles[there],
+        denoised=denoised[there],
+        predictions=add_columns(table, columns | {"log_likelihood": likelihood}),
     )
 
 
-def _checked(names: tuple[str, ...], components: int) -> int:
+def _log_likelihood(model: Any, Y: FloatArray, scale: _Scale) -> FloatArray:
+    """Of scaled rows, as log densities of the columns as they are in the table."""
+    return np.asarray(model.score_samples(Y) - (~np.isnan(Y)) @ np.log(scale.spread))
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+def _read(table: pd.DataFrame, options: PCAOptions, source: str) -> tuple[tuple[str, ...], FloatArray]:
+    """The names of the columns and their numbers (n, M)."""
+    names = tuple(find_columns(table, options.columns))
     if not names:
         raise TableError("there are no columns; name at least two")
     if len(names) < 2:
         raise TableError(
             f"there is one column, {names[0]!r}, and an angle shows only in two or more; name further columns"
         )
-    return check.integer(components, "components", minimum=1)
-
-
-def _refuse_little(Y: FloatArray, used: np.ndarray, names: tuple[str, ...], source: str) -> None:
-    if used.sum() < FEWEST:
-        raise TableError(
-            f"rows of {source} with a number: {int(used.sum())} of {len(Y):,}; at least {FEWEST} are needed"
-        )
-    for d, name in enumerate(names):
-        there = Y[~np.isnan(Y[:, d]), d]
-        if there.size == 0:
+    values = np.column_stack([numbers(table, name) for name in names])
+    count = int((~np.isnan(values).all(axis=1)).sum())
+    if count < 4:
+        raise TableError(f"rows of {source} with a number: {count} of {len(values):,}; at least 4 are needed")
+    for name, column in zip(names, values.T, strict=True):
+        if np.isnan(column).all():
             raise TableError(f"column {name!r} holds no value at all; leave it out")
-        refuse_constant(name, there)
+        refuse_constant(name, column)
+    return names, values
 
 
-def _scales(Y: FloatArray, scale: bool) -> tuple[FloatArray, FloatArray]:
-    if not scale:
-        return np.zeros(Y.shape[1]), np.ones(Y.shape[1])
-    return np.nanmean(Y, axis=0), np.nanstd(Y, axis=0)
-
-
-def _data_read(source: str, names: tuple[str, ...], Y: FloatArray, used: np.ndarray, *, scaled: bool) -> DataRead:
+def _describe_data(
+    source: str, names: tuple[str, ...], values: FloatArray, used: np.ndarray, *, scaled: bool, uneven: float = 10.0
+) -> DataRead:
+    """What was read, what becomes of gaps, and a note where spreads differ by more than a factor `uneven`."""
     notes = []
-    some = int((np.isnan(Y).any(axis=1) & used).sum())
+    some = int((np.isnan(values).any(axis=1) & used).sum())
     if some:
-        notes.append(f"Rows without some of the columns, learnt from by what they have and filled in: {some:,}.")
+        notes.append(f"Rows without some of the columns, trained on by what they have and filled in: {some:,}.")
     if not used.all():
         notes.append(f"Rows without any of the columns, left out: {int((~used).sum()):,}.")
-    spread = np.nanstd(Y, axis=0)
+    spread = np.nanstd(values, axis=0)
     if scaled:
         notes.append("Each column is divided by its standard deviation.")
-    elif spread.max() > _UNEVEN * spread.min():
+    elif spread.max() > uneven * spread.min():
         low, high = names[int(spread.argmin())], names[int(spread.argmax())]
         notes.append(
             f"{high} spreads {spread.max() / spread.min():.0f} times as far as {low} and the noise is taken to be the "
             "same in all columns: if these are different kinds of numbers, scale them (--scale)."
         )
-    reads = [column_read(name, "column", "", Y[:, d]) for d, name in enumerate(names)]
-    return DataRead(source, len(Y), int(used.sum()), tuple(reads), tuple(notes))
+    reads = [ColumnRead.of(name, "column", "", values[:, d]) for d, name in enumerate(names)]
+    return DataRead(source, len(values), int(used.sum()), tuple(reads), tuple(notes))
 
 
-def described(
-    model: Any, frame: pd.DataFrame, Y: FloatArray, what: tuple[tuple[str, ...], Unit, FloatArray, FloatArray]
-) -> dict[str, Any]:
-    """Angles, denoised rows and the table of predictions of a fitted model."""
-    names, unit, center, spread = what
-    there = ~np.isnan(Y).all(axis=1)
-    angles, denoised = np.full((len(Y), model.n_components_), np.nan), np.full(Y.shape, np.nan)
-    likelihood = np.full(len(Y), np.nan)
-    if there.any():
-        angles[there] = model.transform(Y[there])
-        denoised[there] = model.denoise(Y[there]) * spread + center
-        likelihood[there] = model.score_samples(Y[there]) - (~np.isnan(Y[there])) @ np.log(spread)
-    values = {f"angle{d + 1}": np.round(unit.from_radians(angles[:, d]), 6) for d in range(angles.shape[1])}
-    values |= {f"{name}_denoised": denoised[:, d] for d, name in enumerate(names)}
-    table = beside(frame, values | {"log_likelihood": likelihood})
-    return {"angles": angles[there], "denoised": denoised[there], "predictions": table}
+# ---- models and held-out scores -------------------------------------------------------------------------------------
+
+
+def usual_prior(rows: int, method: str | None) -> str:
+    """The prior of rows that move alike: their joint distribution, where rows are enough and can be fitted in seconds.
+
+    Rows of one table move alike, whatever `CircularPCA` must be ready for.
+    """
+    return "kernel" if 200 <= rows <= 20_000 and method != "vb" else "von_mises"
+
+
+def _build_model(options: PCAOptions, rows: int) -> CircularPCA:
+    """The model that the result comes from, with its own defaults for what is not asked for."""
+    components = check.integer(options.components, "components", minimum=1)
+    asked: dict[str, Any] = {"prior": options.prior or usual_prior(rows, options.method)}
+    if options.method is not None:
+        asked["method"] = options.method
+    if options.structure is not None:
+        asked["structure"] = None if options.structure == "none" else options.structure
+    return CircularPCA(components, random_state=options.seed, **asked)
+
+
+def _baselines(size: int, columns: int, rows: int) -> dict[str, PPCA]:
+    """Probabilistic PCA of as many components, of twice as many, and of all but one: any normal distribution."""
+    found = {f"PPCA, {k} component{'s'[: k > 1]}": k for k in (size, 2 * size) if k < columns - 1}
+    found["normal distribution"] = columns - 1
+    return {name: PPCA(k) for name, k in found.items() if k < rows}
+
+
+def _compare(
+    model: CircularPCA, Y: FloatArray, scale: _Scale, options: PCAOptions, progress: Callback, draws: int = 2000
+) -> Evaluation:
+    """Ours (unfitted), which also learns from incomplete rows, and the baselines, on complete rows."""
+    incomplete = np.isnan(Y).any(axis=1)
+    whole = np.flatnonzero(~incomplete)
+    rng = np.random.default_rng(options.seed)
+    splits = split_rows(np.arange(whole.size), "complete rows", rng) if whole.size else None
+    if splits is None:
+        return Evaluation()
+
+    def fit_ours(rows: np.ndarray) -> CircularPCA:
+        return clone(model).fit(Y[np.sort(np.concatenate([whole[rows], np.flatnonzero(incomplete)]))])
+
+    def score_ours(fitted: CircularPCA, rows: np.ndarray) -> RowScores:
+        drawn = fitted.sample(draws, random_state=options.seed)[0]
+        values = _log_likelihood(fitted, Y[whole[rows]], scale)
+        return score_ranks(values, values, _log_likelihood(fitted, drawn, scale))
+
+    def fit(estimator: PPCA, rows: np.ndarray) -> PPCA:
+        return clone(estimator).fit(Y[whole[rows]])
+
+    def score(fitted: PPCA, rows: np.ndarray) -> RowScores:
+        return RowScores(_log_likelihood(fitted, Y[whole[rows]], scale))
+
+    fewest = min(train.size for train, _ in splits.pairs)
+    baselines = _baselines(options.components, Y.shape[1], fewest)
+    candidates = {name: Candidate(partial(fit, baseline), score) for name, baseline in baselines.items()}
+    return compare_models({OURS: Candidate(fit_ours, score_ours), **candidates}, splits, RANK, progress)
+
+
+# ---- the summary ----------------------------------------------------------------------------------------------------
+
+
+def _summarize(model: CircularPCA, names: tuple[str, ...], evaluation: Evaluation) -> tuple[str, ...]:
+    """What was found and how far to trust it."""
+    count = model.n_components_
+    what = "One latent angle moves" if count == 1 else f"{count} latent angles move"
+    found = [
+        f"{what} {', '.join(names[:6])}{' and others' if len(names) > 6 else ''}; what is left over has a "
+        f"standard deviation of {np.sqrt(model.noise_variance_):.3g}."
+    ]
+    if evaluation.comparison is not None:
+        found.extend(evaluation.comparison.sentences())
+    if evaluation.calibration is not None:
+        found.append(evaluation.calibration.sentence)
+    return tuple(found)
+
+
+def _parameters(model: CircularPCA, *, scaled: bool) -> tuple[Parameter, ...]:
+    """Fitted numbers of a circular PCA."""
+    unit = ", in standard deviations of the columns" if scaled else ""
+    reach = np.sqrt((model.A_**2 + model.B_**2).sum(axis=0))
+    return (
+        Parameter("angles", str(model.n_components_), "latent angles that were kept"),
+        Parameter("noise", f"{np.sqrt(model.noise_variance_):.4g}", f"standard deviation of what is left over{unit}"),
+        *(
+            Parameter(f"radius of angle {d + 1}", f"{reach[d]:.4g}", f"of the ellipse it moves the rows on{unit}")
+            for d in range(model.n_components_)
+        ),
+        Parameter("prior", str(model.prior_), "distribution of the angles"),
+        Parameter("iterations", str(model.n_iter_), "of EM"),
+    )

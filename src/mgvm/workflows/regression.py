@@ -1,46 +1,42 @@
-"""The job `regress`: an angle learnt from the other columns of a table, scored, and predicted.
-
-Ours and the baselines of a regression, and their held-out scores.
-
-Kernels by name.
-"""
+"""The workflow `regression`: an angle predicted from the other columns of a table, with scores and uncertainty."""
 
 from __future__ import annotations
 
+import os
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from sklearn.base import clone
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Matern, RationalQuadratic
+from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared, Kernel, Matern, RationalQuadratic
 
 from mgvm import _validation as check
+from mgvm._progress import Callback, silent
 from mgvm._validation import FloatArray
+from mgvm.circle.gvm import GvM
 from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor, WrappedGPRegressor
 from mgvm.regression.gp import CircularGPRegressor
 from mgvm.regression.prior import OFFSET, VARIANCE, default_kernels
-from mgvm.tables.columns import TableError, Unit, find_columns
-from mgvm.workflows import summary as words
+from mgvm.tables.columns import TableError, find_columns, refuse_constant
+from mgvm.tables.units import AngleColumn, Unit, read_angle
 from mgvm.workflows.comparison import (
-    CUBIC,
-    LAST,
-    MASSES,
-    Contestant,
-    Report,
-    RowScores,
+    CUBIC_COST,
+    PIT,
+    Candidate,
+    Evaluation,
     Splits,
-    joined,
-    ranked,
-    score_rows,
-    silent,
-    splits_of,
-    steps,
-    tried,
+    compare_models,
+    score_angles,
+    score_saved,
+    split_rows,
+    time_fit,
 )
-from mgvm.workflows.inputs import AngleColumn, Inputs, column_read, described, read_angle, refuse_constant, unit_words
-from mgvm.workflows.predictions import beside, directions, predicted, prediction_names
-from mgvm.workflows.results import Calibration, Comparison, DataRead, RegressResult
+from mgvm.workflows.inputs import Inputs, find_inputs
+from mgvm.workflows.options import KERNELS, RegressionOptions
+from mgvm.workflows.predictions import add_columns, predict_columns, prediction_names
+from mgvm.workflows.results import ColumnRead, DataRead, Parameter, RegressionResult, load_saved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,173 +44,34 @@ if TYPE_CHECKING:
 OURS = "circular Gaussian process"
 
 
-class Training(NamedTuple):
-    """Inputs as models take them, angles in radians, and blocks that are held out whole where there are any."""
-
-    X: FloatArray
-    y: FloatArray
-    blocks: np.ndarray | None
-
-
-def ours(kernel: Any, seed: int, peaks: int | str = "auto") -> CircularGPRegressor:
-    """The model that the predictions come from."""
-    return CircularGPRegressor(kernel, noise_order=peaks, random_state=seed)
-
-
-def baselines(kernel: Any) -> dict[str, Any]:
-    """What it must beat."""
-    return {
-        "Gaussian process on cos, sin": ProjectedGPRegressor(kernel),
-        "Gaussian process, wrapped": WrappedGPRegressor(kernel),
-        "kernel density": KernelCircularRegressor(),
-        "no inputs": GvMRegressor("auto"),
-    }
-
-
-def fitted(model: Any, data: Training) -> Any:
-    """The model learnt from all rows; hyper-parameters by whole blocks where it can do that."""
-    if data.blocks is not None and isinstance(model, CircularGPRegressor):
-        return model.fit(data.X, data.y, groups=data.blocks)
-    return model.fit(data.X, data.y)
-
-
-def compare(model: Any, data: Training, splits: Splits, unit: Unit, report: Report) -> tuple[Comparison, Calibration]:
-    """Ours (unfitted) and the baselines on the rows of the splits."""
-    contestants, mine = [], None
-    entries = {OURS: model, **baselines(model.kernel)}
-    for place, (name, estimator) in enumerate(entries.items()):
-        rows, settled, seconds = _held_out(name, estimator, data, splits, steps(report, place, len(entries)))
-        contestants.append(Contestant(name, rows.log_density, measures_of(rows, unit), settled, seconds))
-        mine = mine or rows
-    assert mine is not None
-    return Comparison(splits.how, mine.pit.size, ranked(contestants, OURS)), calibration_of(mine)
-
-
-def calibration_of(rows: RowScores) -> Calibration:
-    """Where left-out angles lie in their distributions."""
-    what = "distribution function at the left-out angles, cut opposite to zero"
-    return Calibration(what, rows.pit, MASSES, rows.inside.mean(axis=1))
-
-
-def measures_of(rows: RowScores, unit: Unit) -> dict[str, float]:
-    """Further means, in the unit of the angle."""
-    name = "degrees" if unit.name == "compass" else unit.name
-    return {
-        f"CRPS ({name})": float(unit.length(rows.crps.mean())),
-        f"mean error ({name})": float(unit.length(rows.angular_error.mean())),
-    }
-
-
-def _held_out(
-    name: str, estimator: Any, data: Training, splits: Splits, report: Report
-) -> tuple[RowScores, bool, float]:
-    parts, settled, seconds = [], True, 0.0
-    for number, (learnt, scored) in enumerate(splits.pairs):
-        report(*splits.step(name, number))
-        blocks = None if data.blocks is None else data.blocks[learnt]
-        known = Training(data.X[learnt], data.y[learnt], blocks)
-        trial = tried(lambda known=known: fitted(clone(estimator), known))  # type: ignore[misc]
-        dist = trial.found.predict_dist(data.X[scored])
-        parts.append(score_rows(dist, data.y[scored], directions(dist)))
-        settled, seconds = settled and trial.settled, seconds + trial.seconds
-    return joined(parts), settled, seconds
-
-
-KERNELS = ("auto", "rbf", "matern12", "matern32", "matern52", "rational-quadratic", "periodic")
-_SMOOTHNESS = {"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}
-
-
-def kernel_of(name: str, X: FloatArray, period: float | None) -> Any:
-    """A kernel whose length scale starts where the inputs X (n, p) suggest; None for "auto", which tries two."""
-    word = check.choice(name, "kernel", KERNELS)
-    if (period is not None) != (word == "periodic"):
-        raise TableError(
-            "kernel 'periodic' needs a period, in the unit of the input (on the command line --period 24)"
-            if period is None
-            else f"a period is for kernel 'periodic', not {word!r} (on the command line --kernel periodic)"
-        )
-    if word == "auto":
-        return None
-    start = default_kernels(X)[0].k1.k2
-    length = {"length_scale": start.length_scale, "length_scale_bounds": start.length_scale_bounds}
-    part: Any
-    if word == "rbf":
-        part = RBF(**length)
-    elif word == "rational-quadratic":
-        part = RationalQuadratic(**length)
-    elif word == "periodic":
-        if X.shape[1] != 1:
-            raise TableError(f"kernel 'periodic' is for one input that is a number, and there are {X.shape[1]}")
-        part = ExpSineSquared(1.0, check.single_positive(period, "period"), (1e-2, 1e2), "fixed")  # type: ignore[arg-type]
-    else:
-        part = Matern(**length, nu=_SMOOTHNESS[word])
-    return ConstantKernel(VARIANCE, (1e-3, 1e3)) * part + ConstantKernel(OFFSET, (1e-4, 1e3))
-
-
-FEWEST = 3
-_MANY = 1000
-_PLACES = 10  # distinct inputs from which on whole inputs are left out
-
-
 def run_regression(
-    frame: pd.DataFrame,
-    angle: str,
-    inputs: Sequence[str] = (),
+    table: pd.DataFrame,
+    options: RegressionOptions,
     *,
-    unit: str | None = None,
-    kernel: str = "auto",
-    period: float | None = None,
-    circular_inputs: Sequence[str] = (),
-    time_as: str | None = None,
-    groups: str | None = None,
-    peaks: int | str = "auto",
     predict: pd.DataFrame | None = None,
-    compare: bool = True,
-    seed: int = 0,
     source: str = "the table",
     predict_source: str = "the other table",
-    report: Report = silent,
-) -> RegressResult:
-    """An angle learnt from other columns: a fitted model, held-out scores, and predictions with their uncertainty.
+    progress: Callback = silent,
+) -> RegressionResult:
+    """Predict an angle from other columns: a fitted model, held-out scores, predictions with their uncertainty.
 
     Parameters
     ----------
-    frame : DataFrame
-        One row an observation. Rows without an angle or an input are not learnt from; they are counted, and those that
-        lack the angle alone are predicted.
-    angle : str
-        The column to predict.
-    inputs : sequence of str
-        The columns to predict it from.
-    unit : {"degrees", "radians", "hours", "compass"}, optional
-        Of the angle; degrees by default, hours where the column holds time stamps.
-    kernel : {"auto", "rbf", "matern12", "matern32", "matern52", "rational-quadratic", "periodic"}
-        How the direction changes with the inputs; "auto" takes the better of Matérn-1/2 and Matérn-3/2.
-    period : float, optional
-        Of kernel "periodic", in the unit of the one input.
-    circular_inputs : sequence of str
-        Inputs that are angles themselves, in `unit` or, as "name:hours", in another.
-    time_as : {"hours", "days", "time-of-day"}, optional
-        What inputs that are time stamps stand for.
-    groups : str, optional
-        A column of blocks (days, stations) that are left out whole when models are compared and chosen.
-    peaks : int or "auto"
-        How many the angle may have around what the inputs tell: two for tides, of which there are two a day. It is the
-        order of the noise; with "auto" the rows tell, each predicted from the others.
+    table : DataFrame
+        One row an observation. Rows without an angle or an input are not in the training set; they are counted, and
+        those that lack the angle alone are predicted.
+    options : RegressionOptions
+        The columns, their units, the model.
     predict : DataFrame, optional
-        Where to predict; at the rows of `frame` by default.
-    compare : bool, default True
-        Whether to score the model and the baselines on rows left out.
-    seed : int, default 0
-        Of the splits and the search.
+        Where to predict; at the rows of `table` by default.
     source, predict_source : str
         What the tables are called in messages.
-    report : callable, optional
-        Is told what is being done.
+    progress : callable, optional
+        Is called with steps done, steps in all (0 where unknown) and what is being done.
 
     Returns
     -------
-    RegressResult
+    RegressionResult
         With the predictions as a DataFrame.
 
     Raises
@@ -225,138 +82,381 @@ def run_regression(
     Examples
     --------
     >>> import numpy as np, pandas as pd
-    >>> from mgvm.workflows import run_regression
+    >>> from mgvm.workflows import RegressionOptions, run_regression
     >>> hour = np.linspace(0.0, 24.0, 30)
     >>> wind = pd.DataFrame({"hour": hour, "from": (300.0 + 5.0 * hour) % 360.0})
-    >>> result = run_regression(wind, "from", ["hour"], unit="compass", compare=False)
+    >>> result = run_regression(wind, RegressionOptions("from", ["hour"], unit="compass", compare=False))
     >>> result.predictions["from_mean"].round(-1).iloc[[0, -1]].tolist()
     [300.0, 60.0]
     """
     begin = time.perf_counter()
-    table = _read(frame, angle, described(frame, inputs, circular_inputs, time_as, unit or "degrees"), unit, source)
-    kept = table.inputs.scaled_to(table.X[table.used])
-    where = frame if predict is None else predict
-    asked = table.X if predict is None else _asked(kept, predict, predict_source)
-    beside(where, dict.fromkeys(prediction_names(angle)))  # names that are taken are better found before the work
-    X, y = table.X[table.used], table.angle.radians[table.used]
-    blocks = None if groups is None else _blocks(frame, groups, table.used)
-    data = Training(kept.scaled(X), y, _consistent(X, blocks))
-    model = ours(kernel_of(kernel, data.X, period), seed, peaks)
-    if len(y) > _MANY:
+    read = _read(table, options, source)
+    angle, unit = options.angle, read.angle.unit
+    inputs = read.inputs.standardize_to(read.X[read.used])
+    where = table if predict is None else predict
+    asked = read.X if predict is None else _read_asked(inputs, predict, predict_source)
+    add_columns(where, dict.fromkeys(prediction_names(angle)))  # names that are taken are better found before the work
+    X, y = read.X[read.used], read.angle.radians[read.used]
+    groups = None if options.groups is None else _read_groups(table, options.groups, read.used)
+    data = _Training(inputs.scale(X), y, _consistent(X, groups))
+    model = build_model(kernel_by_name(options.kernel, data.X, options.period), options)
+    if len(y) > 1000:
         model.set_params(n_starts=1)  # so many rows leave few local optima, and a search takes a minute
-    scored = _scored(model, data, blocks, (groups, table.angle.unit, seed), report) if compare else (None, None)
-    report("learning from all rows", LAST)
-    fit = tried(lambda: fitted(model, data))
-    report(f"predicting {len(where):,} rows")
-    columns = predicted(fit.found, kept.scaled(asked), angle, table.angle.unit)
-    read = table.read(source, kept, None if predict is None else (predict_source, asked))
-    return RegressResult(
-        data=read,
-        model=fit.found,
-        sentences=words.sentences_of(fit.found, (angle, kept, table.angle.unit), *scored),
-        parameters=words.parameters_of(fit.found, kept, table.angle.unit),
-        comparison=scored[0],
-        calibration=scored[1],
-        seed=seed,
+    splits = _split(data.X, groups, options) if options.compare else None
+    evaluation = Evaluation() if splits is None else _compare(model, data, splits, unit, progress)
+    progress(0, 0, "fitting to all rows")
+    fit = time_fit(lambda: fit_model(model, data))
+    progress(0, 0, f"predicting {len(where):,} rows")
+    columns = predict_columns(fit.model, inputs.scale(asked), angle, unit)
+    other = None if predict is None else (predict_source, asked)
+    return RegressionResult(
+        data=DataRead(source, len(read.X), int(read.used.sum()), read.columns, _notes(read, inputs, other)),
+        model=fit.model,
+        sentences=_summarize(fit.model, angle, inputs, unit, evaluation),
+        parameters=tuple(_parameters(fit.model, inputs, unit)),
+        comparison=evaluation.comparison,
+        calibration=evaluation.calibration,
+        seed=options.seed,
         seconds=time.perf_counter() - begin,
-        warnings=(*table.angle.doubts, *fit.warnings),
+        warnings=(*read.angle.warnings, *fit.warnings),
         angle=angle,
-        unit=table.angle.unit,
-        inputs=kept,
+        unit=unit,
+        inputs=inputs,
         X=X,
         y=y,
-        predictions=beside(where, columns),
+        predictions=add_columns(where, columns),
         asked=asked,
         predicted_at=f"the {len(where):,} rows of {source if predict is None else predict_source}",
     )
 
 
-def _asked(inputs: Inputs, frame: pd.DataFrame, source: str) -> FloatArray:
-    """Numbers of the table to predict at; an error says that it is that table which is wrong."""
-    try:
-        return inputs.read(frame)
-    except TableError as error:
-        raise TableError(f"{source}: {error}") from None
+def apply_regression(
+    path: str | os.PathLike[str],
+    table: pd.DataFrame,
+    *,
+    source: str = "the table",
+    seed: int = 0,
+    progress: Callback = silent,
+) -> RegressionResult:
+    """Predict with a saved regression at the rows of a table, and score it where the table has the angle as well.
+
+    Parameters
+    ----------
+    path : path
+        A file of `RegressionResult.save`.
+    table : DataFrame
+        With the input columns; the column of the angle is optional.
+    source, progress
+        As for `run_regression`.
+    seed : int, default 0
+        Kept in the result.
+
+    Returns
+    -------
+    RegressionResult
+        Its `X` and `y` are the training set of the saved model, sorted by input.
+    """
+    begin = time.perf_counter()
+    model, notes = load_saved(path, "regression")
+    angle, unit, inputs = notes["angle"], Unit(**notes["unit"]), Inputs.from_dict(notes["inputs"])
+    X = inputs.read(table)
+    whole = ~np.isnan(X).any(axis=1)
+    columns = [ColumnRead.of(part.name, "input", part.meaning, part.raw(table)) for part in inputs.columns]
+    warnings: tuple[str, ...] = ()
+    y = np.full(len(X), np.nan)
+    if angle in table.columns:
+        read = read_angle(table, angle, unit.name)
+        y, warnings = read.radians, read.warnings
+        columns.insert(0, ColumnRead.of(angle, "angle", unit.description, read.raw))
+    scored = whole & ~np.isnan(y)
+    evaluation = Evaluation()
+    if scored.any():
+        progress(0, 0, "scoring")
+        rows = score_angles(model.predict_dist(inputs.scale(X[scored])), y[scored], unit)
+        evaluation = score_saved(OURS, rows, PIT, source)
+    progress(0, 0, f"predicting {len(X):,} rows")
+    learnt_X, learnt_y = _training_set(model)
+    gaps = () if whole.all() else (f"Rows without an input, not predicted: {int((~whole).sum()):,}.",)
+    return RegressionResult(
+        data=DataRead(source, len(X), 0, tuple(columns), gaps),
+        model=model,
+        sentences=_summarize(model, angle, inputs, unit, evaluation),
+        parameters=tuple(_parameters(model, inputs, unit)),
+        comparison=evaluation.comparison,
+        calibration=evaluation.calibration,
+        seed=seed,
+        seconds=time.perf_counter() - begin,
+        warnings=warnings,
+        angle=angle,
+        unit=unit,
+        inputs=inputs,
+        X=inputs.unscale(learnt_X),
+        y=learnt_y,
+        predictions=add_columns(table, predict_columns(model, inputs.scale(X), angle, unit)),
+        asked=X,
+        predicted_at=f"the {len(X):,} rows of {source}",
+    )
 
 
-class _Table(NamedTuple):
+def _training_set(model: CircularGPRegressor) -> tuple[FloatArray, FloatArray]:
+    """The distinct rows behind a fitted regression: inputs as it takes them, and angles."""
+    merged = model._merged
+    angles = np.asarray(merged.replicates.angles)
+    counts = np.diff(np.append(merged.replicates.starts, angles.size))
+    return np.repeat(np.asarray(merged.inputs), counts, axis=0), angles
+
+
+# ---- reading --------------------------------------------------------------------------------------------------------
+
+
+class _TableRead(NamedTuple):
     """The columns of a regression as numbers, and which rows are whole."""
 
     angle: AngleColumn
     inputs: Inputs
     X: FloatArray
     used: np.ndarray
-    columns: tuple[Any, ...]
-
-    def read(self, source: str, inputs: Inputs, other: tuple[str, FloatArray] | None) -> DataRead:
-        notes = list(_gaps(self))
-        if inputs.spread:
-            notes.append("The inputs differ much in spread: each is divided by its standard deviation.")
-        if other is not None and np.isnan(other[1]).any():
-            count = int(np.isnan(other[1]).any(axis=1).sum())
-            notes.append(
-                f"Rows of {other[0]} without an input, which get no prediction: {count:,} of {len(other[1]):,}."
-            )
-        return DataRead(source, len(self.X), int(self.used.sum()), self.columns, tuple(notes))
+    columns: tuple[ColumnRead, ...]
 
 
-def _gaps(table: _Table) -> list[str]:
-    no_angle, no_input = np.isnan(table.angle.raw), np.isnan(table.X).any(axis=1)
+def _read(table: pd.DataFrame, options: RegressionOptions, source: str) -> _TableRead:
+    unit = options.unit
+    inputs = find_inputs(table, options.inputs, options.circular_inputs, options.time_as, unit or "degrees")
+    if options.angle in inputs.names:
+        raise TableError(f"column {options.angle!r} is the angle to predict and cannot be an input as well")
+    angle, X = read_angle(table, options.angle, unit), inputs.read(table)
+    used = ~(np.isnan(angle.raw) | np.isnan(X).any(axis=1))
+    if used.sum() < 3:
+        raise TableError(
+            f"rows of {source} with an angle and all inputs: {int(used.sum())} of {len(X):,}; at least 3 are needed"
+        )
+    refuse_constant(options.angle, angle.raw[used])
+    columns = [ColumnRead.of(options.angle, "angle", angle.unit.description, angle.raw)]
+    columns += [ColumnRead.of(part.name, "input", part.meaning, part.raw(table)) for part in inputs.columns]
+    return _TableRead(angle, inputs, X, used, tuple(columns))
+
+
+def _read_asked(inputs: Inputs, table: pd.DataFrame, source: str) -> FloatArray:
+    """Numbers of the table to predict at; an error says that it is that table which is wrong."""
+    try:
+        return inputs.read(table)
+    except TableError as error:
+        raise TableError(f"{source}: {error}") from None
+
+
+def _notes(read: _TableRead, inputs: Inputs, other: tuple[str, FloatArray] | None) -> tuple[str, ...]:
+    """What became of gaps and scales; `other` is the name and the inputs of a table that was predicted at."""
+    no_angle, no_input = np.isnan(read.angle.raw), np.isnan(read.X).any(axis=1)
     found = []
     if (no_angle & ~no_input).any():
-        found.append(f"Rows without the angle, predicted but not learnt from: {int((no_angle & ~no_input).sum()):,}.")
+        found.append(f"Rows without the angle, predicted but not trained on: {int((no_angle & ~no_input).sum()):,}.")
     if no_input.any():
-        found.append(f"Rows without an input, neither learnt from nor predicted: {int(no_input.sum()):,}.")
-    return found
+        found.append(f"Rows without an input, neither trained on nor predicted: {int(no_input.sum()):,}.")
+    if inputs.spread:
+        found.append("The inputs differ much in spread: each is divided by its standard deviation.")
+    if other is not None and np.isnan(other[1]).any():
+        count = int(np.isnan(other[1]).any(axis=1).sum())
+        found.append(f"Rows of {other[0]} without an input, which get no prediction: {count:,} of {len(other[1]):,}.")
+    return tuple(found)
 
 
-def _read(frame: pd.DataFrame, angle: str, inputs: Inputs, unit: str | None, source: str) -> _Table:
-    if angle in inputs.names:
-        raise TableError(f"column {angle!r} is the angle to predict and cannot be an input as well")
-    column, X = read_angle(frame, angle, unit), inputs.read(frame)
-    used = ~(np.isnan(column.raw) | np.isnan(X).any(axis=1))
-    if used.sum() < FEWEST:
-        raise TableError(
-            f"rows of {source} with an angle and all inputs: {int(used.sum())} of {len(X):,}; at least "
-            f"{FEWEST} are needed"
-        )
-    refuse_constant(angle, column.raw[used])
-    columns = [column_read(angle, "angle", unit_words(column.unit), column.raw)]
-    columns += [column_read(part.name, "input", part.meaning, part.raw(frame)) for part in inputs.columns]
-    return _Table(column, inputs, X, used, tuple(columns))
-
-
-def _blocks(frame: pd.DataFrame, groups: str, used: np.ndarray) -> np.ndarray:
-    """The number of the block of every row learnt from; a row without one is a block of its own."""
+def _read_groups(table: pd.DataFrame, name: str, used: np.ndarray) -> np.ndarray:
+    """The number of the group of every training row; a row without one is a group of its own."""
     import pandas as pd
 
-    find_columns(frame, [groups])
-    codes = np.asarray(pd.factorize(frame[groups])[0])[used]
-    lonely = codes < 0
-    codes[lonely] = codes.max(initial=-1) + 1 + np.arange(lonely.sum())
+    find_columns(table, [name])
+    codes = np.asarray(pd.factorize(table[name])[0])[used]
+    alone = codes < 0
+    codes[alone] = codes.max(initial=-1) + 1 + np.arange(alone.sum())
     return np.unique(codes, return_inverse=True)[1]
 
 
-def _consistent(X: FloatArray, blocks: np.ndarray | None) -> np.ndarray | None:
-    """The blocks, if every input is in one of them only: else a model cannot learn by them."""
-    if blocks is None:
+def _consistent(X: FloatArray, groups: np.ndarray | None) -> np.ndarray | None:
+    """The groups, if every input is in one of them only: else a model cannot be tuned by them."""
+    if groups is None:
         return None
     place = np.unique(X, axis=0, return_inverse=True)[1].ravel()
-    pairs = np.unique(np.column_stack([place, blocks]), axis=0)
-    return blocks if len(pairs) == place.max() + 1 and blocks.max() > 0 else None
+    pairs = np.unique(np.column_stack([place, groups]), axis=0)
+    return groups if len(pairs) == place.max() + 1 and groups.max() > 0 else None
 
 
-def _scored(
-    model: Any, data: Training, blocks: np.ndarray | None, how: tuple[str | None, Unit, int], report: Report
-) -> Any:
-    name, unit, seed = how
-    if blocks is not None:
-        held, what = blocks, f"whole groups of {name}"
+# ---- models ---------------------------------------------------------------------------------------------------------
+
+
+class _Training(NamedTuple):
+    """Inputs as models take them, angles in radians, and groups that are held out whole where there are any."""
+
+    X: FloatArray
+    y: FloatArray
+    groups: np.ndarray | None
+
+
+def build_model(kernel: Any, options: RegressionOptions) -> CircularGPRegressor:
+    """The model that the predictions come from."""
+    return CircularGPRegressor(kernel, noise_order=options.noise_order, random_state=options.seed)
+
+
+def build_baselines(kernel: Any) -> dict[str, Any]:
+    """What it must beat."""
+    return {
+        "Gaussian process on cos, sin": ProjectedGPRegressor(kernel),
+        "Gaussian process, wrapped": WrappedGPRegressor(kernel),
+        "kernel density": KernelCircularRegressor(),
+        "no inputs": GvMRegressor("auto"),
+    }
+
+
+def kernel_by_name(name: str, X: FloatArray, period: float | None) -> Any:
+    """A kernel whose length scale starts where the inputs X (n, p) suggest; None for "auto", which tries two."""
+    kind = check.choice(name, "kernel", KERNELS)
+    if (period is not None) != (kind == "periodic"):
+        raise TableError(
+            "kernel 'periodic' needs a period, in the unit of the input (on the command line --period 24)"
+            if period is None
+            else f"a period is for kernel 'periodic', not {kind!r} (on the command line --kernel periodic)"
+        )
+    if kind == "auto":
+        return None
+    start = default_kernels(X)[0].k1.k2
+    length = {"length_scale": start.length_scale, "length_scale_bounds": start.length_scale_bounds}
+    part: Any
+    if kind == "rbf":
+        part = RBF(**length)
+    elif kind == "rational-quadratic":
+        part = RationalQuadratic(**length)
+    elif kind == "periodic":
+        if X.shape[1] != 1:
+            raise TableError(f"kernel 'periodic' is for one input that is a number, and there are {X.shape[1]}")
+        part = ExpSineSquared(1.0, check.single_positive(period, "period"), (1e-2, 1e2), "fixed")  # type: ignore[arg-type]
     else:
-        held, what = np.unique(data.X, axis=0, return_inverse=True)[1].ravel(), "rows"
-        if held.max() + 1 < _PLACES:
-            held = np.arange(len(data.X))
-        elif held.max() + 1 < len(data.X):
+        part = Matern(**length, nu={"matern12": 0.5, "matern32": 1.5, "matern52": 2.5}[kind])
+    return ConstantKernel(VARIANCE, (1e-3, 1e3)) * part + ConstantKernel(OFFSET, (1e-4, 1e3))
+
+
+def fit_model(model: Any, data: _Training) -> Any:
+    """The model fitted to the rows; hyper-parameters by whole groups where it can do that."""
+    if data.groups is not None and isinstance(model, CircularGPRegressor):
+        return model.fit(data.X, data.y, groups=data.groups)
+    return model.fit(data.X, data.y)
+
+
+# ---- held-out scores ------------------------------------------------------------------------------------------------
+
+
+def _split(X: FloatArray, groups: np.ndarray | None, options: RegressionOptions) -> Splits | None:
+    """Splits by groups; else by inputs where these are many, so that no replicate of a test row is trained on."""
+    if groups is not None:
+        held, what = groups, f"whole groups of {options.groups}"
+    else:
+        held, what = np.unique(X, axis=0, return_inverse=True)[1].ravel(), "rows"
+        if held.max() + 1 < 10:
+            held = np.arange(len(X))
+        elif held.max() + 1 < len(X):
             what = "whole inputs"
-    splits = splits_of(held, what, np.random.default_rng(seed), CUBIC)
-    return (None, None) if splits is None else compare(model, data, splits, unit, report)
+    return split_rows(held, what, np.random.default_rng(options.seed), CUBIC_COST)
+
+
+def _compare(model: CircularGPRegressor, data: _Training, splits: Splits, unit: Unit, progress: Callback) -> Evaluation:
+    """Ours (unfitted) and the baselines on the test rows of the splits."""
+
+    def fit(estimator: Any, rows: np.ndarray) -> Any:
+        groups = None if data.groups is None else data.groups[rows]
+        return fit_model(clone(estimator), _Training(data.X[rows], data.y[rows], groups))
+
+    def score(fitted: Any, rows: np.ndarray) -> Any:
+        return score_angles(fitted.predict_dist(data.X[rows]), data.y[rows], unit)
+
+    entries = {OURS: model, **build_baselines(model.kernel)}
+    candidates = {name: Candidate(partial(fit, estimator), score) for name, estimator in entries.items()}
+    return compare_models(candidates, splits, PIT, progress)
+
+
+# ---- the summary ----------------------------------------------------------------------------------------------------
+
+
+def _summarize(
+    model: CircularGPRegressor, angle: str, inputs: Inputs, unit: Unit, evaluation: Evaluation
+) -> tuple[str, ...]:
+    """What was found and how far to trust it, for someone who does not know the method."""
+    found = [
+        f"{angle} is predicted from {', '.join(inputs.names)} by a circular Gaussian process: a direction that "
+        f"changes with the inputs, by a kernel that is {_describe_kernel(_kernel(model))}, "
+        f"seen with a scatter of ± {_scatter(model, unit)}."
+    ]
+    if not model.converged_:
+        found.append("Inference did not converge: take the numbers with care.")
+    if evaluation.comparison is not None:
+        found.extend(evaluation.comparison.sentences(uniform=-float(np.log(2.0 * np.pi))))
+    if evaluation.calibration is not None:
+        found.append(evaluation.calibration.sentence)
+    return tuple(found)
+
+
+def _parameters(model: CircularGPRegressor, inputs: Inputs, unit: Unit) -> Iterator[Parameter]:
+    """Fitted numbers of a circular Gaussian process."""
+    kernel = _kernel(model)
+    yield Parameter("kernel", _describe_kernel(kernel), "how the direction at one input tells of that at another")
+    for leaf in _leaves(kernel):
+        if hasattr(leaf, "length_scale"):
+            yield from _length_scales(leaf, inputs)
+    constants = [leaf.constant_value for leaf in _leaves(kernel) if isinstance(leaf, ConstantKernel)]
+    if len(constants) == 2:
+        meaning = "variance of the planar vector that changes with the inputs, and of the one that all inputs share"
+        yield Parameter("variances", f"{constants[0]:.3g}, {constants[1]:.3g}", meaning)
+    concentration = ", ".join(f"{value:.3g}" for value in np.abs(model.noise_))
+    scatter = f"of single observations about the direction at their input: ± {_scatter(model, unit)}"
+    yield Parameter("noise concentration", concentration, scatter)
+    if model.contamination_:
+        yield Parameter("outliers", f"{model.contamination_:.1%}", "share of observations that follow nothing")
+
+
+def _length_scales(leaf: Any, inputs: Inputs) -> Iterator[Parameter]:
+    if isinstance(leaf, ExpSineSquared):
+        yield Parameter("length scale", f"{leaf.length_scale:.3g}", "of the wave, relative to the period / π")
+        return
+    length = float(np.mean(leaf.length_scale))
+    if not inputs.spread:
+        which = ", ".join(inputs.labels)
+        yield Parameter("length scale", f"{length:.3g}", f"distance in {which} over which directions stay alike")
+        return
+    for label, spread in zip(inputs.labels, inputs.spread, strict=True):
+        yield Parameter(
+            f"length scale of {label}", f"{length * spread:.3g}", "distance over which directions stay alike"
+        )
+
+
+def _scatter(model: CircularGPRegressor, unit: Unit) -> str:
+    """Circular standard deviation √(-2 log R) of the noise."""
+    length = float(GvM(model.noise_).resultant_length())
+    if length < 0.05:
+        return "anything"
+    return f"{float(unit.length(np.sqrt(max(-2.0 * np.log(length), 0.0)))):.3g}{unit.symbol}"
+
+
+def _kernel(model: CircularGPRegressor) -> Kernel:
+    """The fitted kernel; that of the cosine where the coordinates have one each."""
+    return model.kernel_[0] if isinstance(model.kernel_, tuple) else model.kernel_
+
+
+def _describe_kernel(kernel: Kernel) -> str:
+    """The part of a kernel that sees the inputs, by name."""
+    smooth = {0.5: "Matérn-1/2 (rough)", 1.5: "Matérn-3/2 (smooth once)", 2.5: "Matérn-5/2 (smooth twice)"}
+    for leaf in _leaves(kernel):
+        if isinstance(leaf, Matern):
+            return smooth.get(leaf.nu, f"Matérn-{leaf.nu:g}")
+        if isinstance(leaf, RBF):
+            return "squared exponential (very smooth)"
+        if isinstance(leaf, RationalQuadratic):
+            return "rational quadratic (several scales)"
+        if isinstance(leaf, ExpSineSquared):
+            return f"periodic, period {leaf.periodicity:g}"
+    return str(kernel)
+
+
+def _leaves(kernel: Kernel) -> Iterator[Any]:
+    """The kernels that a kernel is composed of."""
+    parts = [value for value in kernel.get_params(deep=False).values() if isinstance(value, Kernel)]
+    if not parts:
+        yield kernel
+    for part in parts:
+        yield from _leaves(part)

@@ -53,7 +53,7 @@ class Family(Protocol):
     def log_prior(self, parameters: Any) -> FloatArray:
         """(K,): what shrinkage adds to the log-likelihood; zeros without any. EM raises the sum of both."""
 
-    def renewed(self, parameters: Any, x: FloatArray, weights: FloatArray) -> Any:
+    def renew_prior(self, parameters: Any, x: FloatArray, weights: FloatArray) -> Any:
         """Parameters with what the prior keeps from the data (a metric, say) computed anew; the distributions stay the
         same.
 

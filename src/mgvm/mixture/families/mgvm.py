@@ -19,15 +19,9 @@ import numpy as np
 from mgvm._numerics import torus_moments as frame
 from mgvm._validation import FloatArray
 from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
-from mgvm.learning import local_newton as newton
+from mgvm.learning import exact_likelihood as newton
 from mgvm.mixture.families.base import BoolArray, IntArray
 from mgvm.natural.parameters import Natural, unpack
-
-_FIRST_STEPS = 8  # Newton steps from the Gaussian start
-_LARGEST = {1: 1e6, 2: 1e5, 3: 5e3}  # concentration, by dimension: narrower distributions take long
-_AWAY = 2.0  # standard deviations by which the data may have left the anchor
-_LEAST_VARIANCE = 2e-3  # of a first distribution
-_LEAST_SPREAD = 1e-4  # of 1 - cos
 
 
 class MGvMComponents(NamedTuple):
@@ -75,10 +69,10 @@ class MGvMFamily:
         anchor = _directions(mean, x.shape[1])
         target = self._target(mean, total, anchor)
         space = self._space(x.shape[1])
-        first = newton.gaussian_start(target, x.shape[1], self.order, floor=_LEAST_VARIANCE)
-        at = newton.state(first, target, space._replace(largest=np.inf))
-        for _ in range(_FIRST_STEPS):
-            at = newton.improve(at, target, space)[0]
+        first = newton.gaussian_start(target, x.shape[1], self.order, floor=2e-3)
+        at = newton.evaluate(first, target, space._replace(largest=np.inf))
+        for _ in range(8):
+            at = newton.newton_step(at, target, space)[0]
         return self._components(at, anchor)
 
     def log_density(self, parameters: MGvMComponents, x: FloatArray, near: BoolArray | None = None) -> FloatArray:
@@ -92,19 +86,21 @@ class MGvMFamily:
         total = weights.sum(axis=0)
         mean = _mean_statistics(_statistics(x, self.order), weights, total)
         used = total > 0.0
-        parameters = self._anchored(parameters, _directions(mean, x.shape[1]), used)
+        parameters = self._anchor_anew(parameters, _directions(mean, x.shape[1]), used)
         target = self._target(mean, total, parameters.anchor)
         target[~used] = parameters.mean[~used]  # a distribution that is its own target stays
         moments = frame.Moments(parameters.log_integral, parameters.mean, parameters.covariance)
-        at = newton.State(parameters.local, moments, (parameters.local * target).sum(axis=1) - parameters.log_integral)
+        at = newton.NewtonState(
+            parameters.local, moments, (parameters.local * target).sum(axis=1) - parameters.log_integral
+        )
         space = self._space(x.shape[1])
-        return self._components(newton.improve(at, target, space)[0], parameters.anchor)
+        return self._components(newton.newton_step(at, target, space)[0], parameters.anchor)
 
     def log_prior(self, parameters: MGvMComponents) -> FloatArray:
         """The log density of `shrinkage` rows spread evenly, (K,): -shrinkage · log Z, but for a constant."""
         return -self.shrinkage * (parameters.log_normalizer - parameters.dimension * math.log(2.0 * math.pi))
 
-    def renewed(self, parameters: MGvMComponents, x: FloatArray, weights: FloatArray) -> MGvMComponents:
+    def renew_prior(self, parameters: MGvMComponents, x: FloatArray, weights: FloatArray) -> MGvMComponents:
         """The same: the prior knows nothing of the data."""
         return parameters
 
@@ -129,7 +125,7 @@ class MGvMFamily:
             elif pattern.any():
                 for k in range(out.shape[1]):
                     dist = self.dist(parameters, k)
-                    out[rows, k] = _log_integrated(dist, x[rows], pattern) - parameters.log_normalizer[k]
+                    out[rows, k] = _integrate_missing(dist, x[rows], pattern) - parameters.log_normalizer[k]
         return out
 
     def dist(self, parameters: MGvMComponents, k: int) -> Natural:
@@ -137,31 +133,34 @@ class MGvMFamily:
         return unpack(parameters.theta[k], parameters.dimension, self.order)
 
     def _space(self, dimension: int) -> newton.Space:
-        return newton.Space(dimension, self.order, quick=True, largest=_LARGEST[dimension])
+        """Where Newton steps may go: the largest concentration by dimension, narrower distributions take long."""
+        return newton.Space(dimension, self.order, quick=True, largest={1: 1e6, 2: 1e5, 3: 5e3}[dimension])
 
     def _target(self, mean: FloatArray, total: FloatArray, anchor: FloatArray) -> FloatArray:
         """Mean local statistics of the rows and of those that shrinkage adds."""
         share = total / (total + self.shrinkage)
         return frame.local_means(share[:, None] * mean, anchor, self.order)
 
-    def _anchored(self, parameters: MGvMComponents, centre: FloatArray, used: BoolArray) -> MGvMComponents:
+    def _anchor_anew(self, parameters: MGvMComponents, centre: FloatArray, used: BoolArray) -> MGvMComponents:
         """With new anchors for components that the data have drawn away from theirs."""
         gap = np.abs(np.angle(np.exp(1j * (centre - parameters.anchor))))
+        # The first local statistics are 1 - cos, half a variance; two standard deviations are far enough to re-anchor.
         places = 2 * np.arange(parameters.dimension)
-        spread = np.sqrt(2.0 * np.maximum(parameters.mean[:, places], _LEAST_SPREAD))
-        moved = np.flatnonzero((gap > _AWAY * spread).any(axis=1) & used)
+        spread = np.sqrt(2.0 * np.maximum(parameters.mean[:, places], 1e-4))
+        moved = np.flatnonzero((gap > 2.0 * spread).any(axis=1) & used)
         if moved.size == 0:
             return parameters
         anchor = centre[moved]
         local = frame.to_local(parameters.theta[moved], anchor, self.order)
         moments = frame.local_moments(local, parameters.dimension, self.order, quick=True)
-        fresh = self._components(newton.State(local, moments, moments.log_integral), anchor)
+        fresh = self._components(newton.NewtonState(local, moments, moments.log_integral), anchor)
         parts = [part.copy() for part in parameters]
         for part, new in zip(parts, fresh, strict=True):
             part[moved] = new
         return MGvMComponents(*parts)
 
-    def _components(self, at: newton.State, anchor: FloatArray) -> MGvMComponents:
+    def _components(self, at: newton.NewtonState, anchor: FloatArray) -> MGvMComponents:
+        """Where Newton steps ended, as components."""
         theta = frame.from_local(at.local, anchor, self.order)
         log_integral = at.moments.log_integral
         log_normalizer = log_integral + frame.base(theta, anchor, self.order)
@@ -179,7 +178,7 @@ def _check_dimension(dimension: int) -> None:
 
 
 def _statistics(x: FloatArray, order: int) -> FloatArray:
-    """T(φ) (p, N) by columns, in the order of `inference._natural_vector`."""
+    """T(φ) (p, N) by columns, in the order of `mgvm.natural.parameters.unpack`."""
     cosine, sine = np.cos(x.T), np.sin(x.T)
     size = x.shape[1]
     out = np.empty((frame.n_statistics(size, order), x.shape[0]))
@@ -207,7 +206,7 @@ def _directions(mean: FloatArray, dimension: int) -> FloatArray:
     return np.arctan2(mean[:, places + 1], mean[:, places])
 
 
-def _log_integrated(dist: Natural, x: FloatArray, seen: np.ndarray) -> FloatArray:
+def _integrate_missing(dist: Natural, x: FloatArray, seen: np.ndarray) -> FloatArray:
     """log of the integral of exp f over the angles that are not seen, at rows x (N, D)."""
     known, hidden = np.flatnonzero(seen), np.flatnonzero(~seen)
     z = np.exp(1j * x[:, known])
@@ -216,7 +215,7 @@ def _log_integrated(dist: Natural, x: FloatArray, seen: np.ndarray) -> FloatArra
     for t, harmonic in enumerate(dist.b, start=2):
         value += (z**t @ harmonic[known].conj()).real
     value += 0.5 * ((z.conj() @ P) * z).sum(axis=1).real + 0.5 * ((z @ Q.conj()) * z).sum(axis=1).real
-    pull = z @ dist.P[np.ix_(hidden, known)].T + z.conj() @ dist.Q[np.ix_(hidden, known)].T
+    given = z @ dist.P[np.ix_(hidden, known)].T + z.conj() @ dist.Q[np.ix_(hidden, known)].T
     both = np.ix_(hidden, hidden)
-    rest = Natural(dist.a[hidden] + pull, dist.b[:, hidden], dist.P[both], dist.Q[both])
+    rest = Natural(dist.a[hidden] + given, dist.b[:, hidden], dist.P[both], dist.Q[both])
     return value + grid_log_normalizers(rest)

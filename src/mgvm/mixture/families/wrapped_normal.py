@@ -22,13 +22,6 @@ from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.mixture.families.base import NEGLIGIBLE, BoolArray, IntArray, count
 
-_REACH = 60.0  # log densities this far below a row's largest are left out: they add 1e-26 of it
-_LOG_TURN = math.log(2.0 * math.pi)
-_WIDEST = math.pi  # a standard deviation that makes an angle uniform up to a hundredth
-# Images of many wide angles are too many to sum; at this spread a hundred or so matter of six angles.
-_WIDEST_OF_MANY = 1.5
-_MANY = 4
-
 
 class WrappedParameters(NamedTuple):
     """Means (K, D), covariances before wrapping (K, D, D), and the prior's variances Ψ (K, D)."""
@@ -85,15 +78,16 @@ class WrappedFamily:
             offset = np.asarray(wrap(x[used] - mean[k]))
             offset -= weights[used, k] @ offset / weights[used, k].sum()
             scatter[k] = (offset * weights[used, k, None]).T @ offset
-        prior = np.broadcast_to(self._pooled(scatter, total), mean.shape).copy()
-        return WrappedParameters(mean, self._shrunk(scatter, total, prior), prior)
+        prior = np.broadcast_to(self._pool_variances(scatter, total), mean.shape).copy()
+        return WrappedParameters(mean, self._shrink(scatter, total, prior), prior)
 
     def log_density(self, parameters: WrappedParameters, x: FloatArray, near: BoolArray | None = None) -> FloatArray:
         """Normalised log densities (N, K), -inf where `near` is False or far below the row's largest."""
         shape = (x.shape[0], count(parameters))
         out = np.zeros(shape) if near is None else np.where(near, 0.0, -np.inf)
         white, _, inverse_spread, log_scale = _factors(parameters.cov)
-        dists = (np.array(parameters.mean), white, inverse_spread, log_scale, _REACH)
+        # Log densities 60 nats below a row's largest add 1e-26 of it and are left out.
+        dists = (np.array(parameters.mean), white, inverse_spread, log_scale, 60.0)
         image_log_densities(np.array(x, order="C"), dists, out)
         return out
 
@@ -101,7 +95,7 @@ class WrappedFamily:
         """The M step, in closed form."""
         used = weights.sum(axis=0) > 0.0
         scatter, total, mean = self._moments(parameters, x, weights)
-        cov = np.where(used[:, None, None], self._shrunk(scatter, total, parameters.prior), parameters.cov)
+        cov = np.where(used[:, None, None], self._shrink(scatter, total, parameters.prior), parameters.cov)
         return WrappedParameters(np.where(used[:, None], mean, parameters.mean), cov, parameters.prior)
 
     def _moments(
@@ -119,17 +113,19 @@ class WrappedFamily:
         mean = np.asarray(wrap(parameters.mean + (root @ centre[:, :, None])[:, :, 0]))
         return scatter, total, mean
 
-    def _shrunk(self, scatter: FloatArray, total: FloatArray, prior: FloatArray) -> FloatArray:
+    def _shrink(self, scatter: FloatArray, total: FloatArray, prior: FloatArray) -> FloatArray:
         """The covariance of highest posterior density under the bounds."""
         dimension = scatter.shape[1]
         diagonal = self.pseudo_count * prior[:, :, None] * np.eye(dimension)
         free = (scatter + diagonal) / np.maximum(total + self.pseudo_count, 1e-300)[:, None, None]
         values, vectors = np.linalg.eigh(0.5 * (free + np.swapaxes(free, 1, 2)))
-        widest = self.widest or (_WIDEST if dimension < _MANY else _WIDEST_OF_MANY)
+        # A standard deviation of π makes an angle uniform up to a hundredth. Images of many wide angles are too many to
+        # sum; at 1.5 a hundred or so matter of six angles.
+        widest = self.widest or (math.pi if dimension < 4 else 1.5)
         clipped = np.clip(values, self.narrowest**2, widest**2)
         return np.asarray((vectors * clipped[:, None, :]) @ np.swapaxes(vectors, 1, 2))
 
-    def _pooled(self, scatter: FloatArray, total: FloatArray) -> FloatArray:
+    def _pool_variances(self, scatter: FloatArray, total: FloatArray) -> FloatArray:
         """Variances (D,) within all components together."""
         variance = np.einsum("kii->i", scatter) / total.sum()
         return np.asarray(np.maximum(variance, self.narrowest**2))
@@ -141,12 +137,14 @@ class WrappedFamily:
         trace = (white**2 * parameters.prior[:, None, :]).sum(axis=(1, 2)) - white.shape[1]
         return np.asarray(-0.5 * self.pseudo_count * (log_determinant + trace))
 
-    def renewed(self, parameters: WrappedParameters, x: FloatArray, weights: FloatArray) -> WrappedParameters:
+    def renew_prior(self, parameters: WrappedParameters, x: FloatArray, weights: FloatArray) -> WrappedParameters:
         """Ψ from where the components stand."""
         scatter, total, _ = self._moments(parameters, x, weights)
         if not total.sum() > 0.0:
             return parameters
-        return parameters._replace(prior=np.broadcast_to(self._pooled(scatter, total), parameters.prior.shape).copy())
+        return parameters._replace(
+            prior=np.broadcast_to(self._pool_variances(scatter, total), parameters.prior.shape).copy()
+        )
 
     def sample(self, parameters: WrappedParameters, labels: IntArray, rng: np.random.Generator) -> FloatArray:
         """Normal draws, wrapped (n, D)."""
@@ -169,9 +167,10 @@ class WrappedFamily:
 
 
 def _factors(cov: FloatArray) -> _Factors:
+    """Triangular factors of covariances (K, D, D) and of their inverses."""
     # The factor of the reversed matrix, reversed, is upper triangular.
     root = np.linalg.cholesky(cov[:, ::-1, ::-1])[:, ::-1, ::-1]
     white = np.triu(np.linalg.inv(root))
     spread = np.sqrt(np.einsum("kii->ki", cov))
-    log_scale = np.log(np.einsum("kii->ki", white)).sum(axis=1) - 0.5 * cov.shape[1] * _LOG_TURN
+    log_scale = np.log(np.einsum("kii->ki", white)).sum(axis=1) - 0.5 * cov.shape[1] * math.log(2.0 * math.pi)
     return _Factors(np.ascontiguousarray(white), np.ascontiguousarray(root), 1.0 / spread, log_scale)

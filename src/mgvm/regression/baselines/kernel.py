@@ -1,20 +1,18 @@
 """Densities of the angles observed near an input: k nearest neighbours, and kernels.
 
-Both leave out one row at a time when they learn their smoothing. Where inputs repeat, leaving out all rows of an input
-would serve predictions at new inputs; measured on half a million rides of 15 days it gained 0.001 nats there with
-kernels and lost 0.002 with neighbours, against losses of 0.002 and 0.02 for more rides of the same days.
-
-Weighted densities of observed angles near an input: histograms on a fine grid, smoothed by von Mises distributions.
-
-An angle is shared between the two nodes of the grid next to it. The density at a query is a weighted sum of the
-histograms of the inputs, convolved with a von Mises distribution of concentration κ, plus a share ε of the uniform
-distribution:
+The density at a query is a weighted sum of histograms of the angles at the inputs, on a fine grid (an angle is shared
+between the two nodes next to it), convolved with a von Mises distribution of concentration κ, plus a share ε of the
+uniform distribution:
 
     p(ψ | x) = (1 - ε) Σ_j w_j(x) VM(ψ | ψ_j, κ) / Σ_j w_j(x) + ε / 2π.
 
 Angles recorded in steps (of ten degrees, say) have a likelihood that grows without bound as the distributions shrink
 onto the steps. Where many angles are equal, κ is such that the distribution is at least half a step wide, which leaves
 no ripples.
+
+Smoothing is learnt by leaving out one row at a time. Where inputs repeat, leaving out all rows of an input would serve
+predictions at new inputs; measured on half a million rides of 15 days it gained 0.001 nats there with kernels and lost
+0.002 with neighbours, against losses of 0.002 and 0.02 for more rides of the same days.
 """
 
 from __future__ import annotations
@@ -34,18 +32,21 @@ from mgvm import _validation as check
 from mgvm._progress import reporter
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.regression.base import CircularRegressor, Merged, merged, queries, validated
-from mgvm.regression.noise import Groups
+from mgvm.regression.base import (
+    CircularRegressor,
+    MergedTraining,
+    merge_replicates,
+    validate_queries,
+    validate_training,
+)
+from mgvm.regression.noise import Replicates
 from mgvm.regression.prediction import cells
 
-_LEAST, _MOST = 0.25, 4000.0
-_COARSE, _FINE = 12, 9  # values of κ tried at first, and then about the best of them
+_LEAST, _MOST = 0.25, 4000.0  # κ that is tried: all but uniform, and a degree wide
 NODES = cells(_MOST)
-_SHARE = (1e-4, 0.5)  # of the uniform distribution
-_ITERATIONS = 25
 
 
-class Rows(NamedTuple):
+class HeldOutAngles(NamedTuple):
     """Angles to be predicted: which blend predicts each, the angle, how much it counts, and its own part in the blend.
 
     A blend that holds the angle itself is relieved of that part, so that only other rows predict it.
@@ -72,13 +73,13 @@ class Smoothing(NamedTuple):
     value: float
 
 
-def histograms(found: Merged) -> csr_array:
+def make_histograms(found: MergedTraining) -> csr_array:
     """(G, nodes): the weight of the angles of every input at the nodes -π + 2πj/n."""
-    groups = found.groups
-    left, part = _place(groups.angles)
-    sizes = np.diff(np.append(groups.starts, groups.angles.size))
+    replicates = found.replicates
+    left, part = _locate(replicates.angles)
+    sizes = np.diff(np.append(replicates.starts, replicates.angles.size))
     row = np.repeat(np.arange(sizes.size), sizes)
-    values = np.concatenate([groups.weights * (1.0 - part), groups.weights * part])
+    values = np.concatenate([replicates.weights * (1.0 - part), replicates.weights * part])
     columns = np.concatenate([left, (left + 1) % NODES])
     return csr_array((values, (np.tile(row, 2), columns)), shape=(sizes.size, NODES))
 
@@ -92,7 +93,7 @@ def blend(weights: Any, table: csr_array) -> Blend:
     return Blend(np.where(some, out / np.where(some, total[:, None], 1.0), 1.0 / NODES), total)
 
 
-def smoothed(spectrum: np.ndarray, concentration: float) -> FloatArray:
+def smooth(spectrum: np.ndarray, concentration: float) -> FloatArray:
     """Densities (M, nodes) of histograms of given Fourier coefficients, convolved with VM(κ)."""
     orders = np.arange(NODES // 2 + 1)
     coefficients = ive(orders, concentration) / ive(0, concentration)
@@ -102,33 +103,33 @@ def smoothed(spectrum: np.ndarray, concentration: float) -> FloatArray:
 
 def log_values(blended: Blend, smoothing: Smoothing) -> FloatArray:
     """Log densities at the nodes, (M, nodes)."""
-    density = smoothed(np.fft.rfft(blended.shares, axis=1), smoothing.concentration)
+    density = smooth(np.fft.rfft(blended.shares, axis=1), smoothing.concentration)
     return np.log((1.0 - smoothing.share) * density + smoothing.share / (2.0 * np.pi))
 
 
-def log_densities(blended: Blend, rows: Rows, smoothing: Smoothing) -> FloatArray:
+def log_densities(blended: Blend, rows: HeldOutAngles, smoothing: Smoothing) -> FloatArray:
     """Log densities (n,) of rows without their own part."""
     uniform = smoothing.share / (2.0 * np.pi)
     whole = np.exp(GridDensity(log_values(blended, smoothing))[rows.position].logpdf(rows.angles))
-    part, step, kappa = _place(rows.angles)[1], 2.0 * np.pi / NODES, smoothing.concentration
+    part, step, kappa = _locate(rows.angles)[1], 2.0 * np.pi / NODES, smoothing.concentration
     ends = np.stack([part, 1.0 - part])
     near = np.exp(kappa * (np.cos(step * ends) - 1.0)) / (2.0 * np.pi * ive(0, kappa))
     own = (ends[::-1] * near).sum(axis=0)
-    others = _without(blended, rows, (whole - uniform) / (1.0 - smoothing.share), own)
+    others = _remove_own(blended, rows, (whole - uniform) / (1.0 - smoothing.share), own)
     return np.log((1.0 - smoothing.share) * others + uniform)
 
 
-def _densities(blended: Blend, spectrum: np.ndarray, rows: Rows, concentration: float) -> FloatArray:
+def _densities(blended: Blend, spectrum: np.ndarray, rows: HeldOutAngles, concentration: float) -> FloatArray:
     """The same without the uniform share, all read off linearly between the nodes."""
-    whole = interpolated(smoothed(spectrum, concentration), rows.position, rows.angles)
+    whole = interpolate(smooth(spectrum, concentration), rows.position, rows.angles)
     # An angle between two nodes has shares 1 - p and p there, and is read off with the same weights.
-    part = _place(rows.angles)[1]
-    peak = smoothed(np.full((1, NODES // 2 + 1), 1.0 + 0.0j), concentration)[0, :2]
+    part = _locate(rows.angles)[1]
+    peak = smooth(np.full((1, NODES // 2 + 1), 1.0 + 0.0j), concentration)[0, :2]
     own = ((1.0 - part) ** 2 + part**2) * peak[0] + 2.0 * part * (1.0 - part) * peak[1]
-    return _without(blended, rows, whole, own)
+    return _remove_own(blended, rows, whole, own)
 
 
-def _without(blended: Blend, rows: Rows, whole: FloatArray, own: FloatArray) -> FloatArray:
+def _remove_own(blended: Blend, rows: HeldOutAngles, whole: FloatArray, own: FloatArray) -> FloatArray:
     """(M f - m f_own) / (M - m) for masses M and m, uniform where none is left."""
     mass = blended.mass[rows.position]
     left = mass - rows.own
@@ -137,63 +138,61 @@ def _without(blended: Blend, rows: Rows, whole: FloatArray, own: FloatArray) -> 
     return np.where(some, others, 1.0 / (2.0 * np.pi))
 
 
-def largest_concentration(groups: Groups) -> float:
+def largest_concentration(replicates: Replicates) -> float:
     """κ = 4/δ² for angles recorded in steps δ: more than half of them equal others, and the median gap is δ."""
-    values = np.unique(groups.angles)
-    if 2 * values.size > max(groups.angles.size, groups.weights.sum()) or values.size < 2:
+    values = np.unique(replicates.angles)
+    if 2 * values.size > max(replicates.angles.size, replicates.weights.sum()) or values.size < 2:
         return _MOST
     gaps = np.diff(np.append(values, values[0] + 2.0 * np.pi))
     return float(np.clip(4.0 / np.median(gaps) ** 2, 2.0 * _LEAST, _MOST))
 
 
-def concentrations(largest: float, around: float | None = None) -> FloatArray:
+def candidate_concentrations(largest: float, around: float | None = None) -> FloatArray:
     """Values of κ to try: over the whole range, or about one of these."""
-    coarse = np.geomspace(_LEAST, largest, _COARSE)
+    coarse = np.geomspace(_LEAST, largest, 12)
     if around is None:
         return coarse
     ratio = float(coarse[1] / coarse[0])
-    return np.minimum(around * np.geomspace(1.0 / ratio, ratio, _FINE), largest)
+    return np.minimum(around * np.geomspace(1.0 / ratio, ratio, 9), largest)
 
 
-def best_smoothing(blended: Blend, rows: Rows, candidates: FloatArray) -> Smoothing:
+def fit_smoothing(blended: Blend, rows: HeldOutAngles, candidates: FloatArray) -> Smoothing:
     """κ and ε of the highest likelihood."""
     spectrum = np.fft.rfft(blended.shares, axis=1)
-    best = Smoothing(float(candidates[0]), _SHARE[1], -np.inf)
+    best = Smoothing(float(candidates[0]), 0.5, -np.inf)
     for concentration in candidates:
         density = _densities(blended, spectrum, rows, float(concentration))
-        share = _uniform_share(density, rows.weights)
+        share = _fit_uniform_share(density, rows.weights)
         value = float(rows.weights @ np.log((1.0 - share) * density + share / (2.0 * np.pi)))
         if value > best.value:
             best = Smoothing(float(concentration), share, value)
     return best
 
 
-def _uniform_share(density: FloatArray, weights: FloatArray) -> float:
-    """ε by EM, with a twentieth of an observation on each side."""
+def _fit_uniform_share(density: FloatArray, weights: FloatArray) -> float:
+    """ε in [1e-4, 0.5] by 25 steps of EM, with a twentieth of an observation for it and another against it."""
     share, total = 0.05, float(weights.sum())
-    for _ in range(_ITERATIONS):
+    for _ in range(25):
         uniform = share / (2.0 * np.pi)
         mass = float(weights @ (uniform / (uniform + (1.0 - share) * density)))
-        share = float(np.clip((mass + 0.05) / (total + 0.1), *_SHARE))
+        share = float(np.clip((mass + 0.05) / (total + 0.1), 1e-4, 0.5))
     return share
 
 
-def interpolated(table: FloatArray, position: np.ndarray, angles: FloatArray) -> FloatArray:
+def interpolate(table: FloatArray, position: np.ndarray, angles: FloatArray) -> FloatArray:
     """Densities at angles, linear between the nodes: as fine as the histograms are."""
-    left, part = _place(angles)
+    left, part = _locate(angles)
     return (1.0 - part) * table[position, left] + part * table[position, (left + 1) % NODES]
 
 
-def _place(angles: FloatArray) -> tuple[np.ndarray, FloatArray]:
+def _locate(angles: FloatArray) -> tuple[np.ndarray, FloatArray]:
     """The node below each angle, and how far it is on its way to the next."""
     place = (angles + np.pi) * (NODES / (2.0 * np.pi))
     below = np.floor(place)
     return below.astype(np.int64) % NODES, place - below
 
 
-_HELD = 1 << 24  # weights held at once
-_MOST_NEIGHBOURS = 1000
-_CANDIDATES = 16
+_HELD = 1 << 24  # weights held at once: 128 MB
 
 
 class _LocalRegressor(CircularRegressor):
@@ -213,29 +212,29 @@ class _LocalRegressor(CircularRegressor):
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the smoothing from X (N, p) and angles y (N,); weights are counts of rows."""
-        data = validated(self, X, y, sample_weight)
+        data = validate_training(self, X, y, sample_weight)
         most = check.integer(self.tuning_rows, "tuning_rows", minimum=1)
-        found = merged(data)
-        self._inputs, self._table = found.inputs, histograms(found)
+        found = merge_replicates(data)
+        self._inputs, self._table = found.inputs, make_histograms(found)
         self._prepare()
         size = len(self._inputs)
         used = min(size, most, max(50, _HELD // size))
         which = np.sort(check.generator(self.random_state, "random_state").choice(size, used, replace=False))
-        rows, own = _rows_of(found.groups, which)
-        largest = largest_concentration(found.groups)
+        rows, own = _take_held_out(found.replicates, which)
+        largest = largest_concentration(found.replicates)
         best = None
         scales = self._scales()
         for scale, weights in zip(scales, self._weights(self._inputs[which], scales, own), strict=True):
             blended = blend(weights, self._table)
-            smoothing = best_smoothing(blended, rows, concentrations(largest))
+            smoothing = fit_smoothing(blended, rows, candidate_concentrations(largest))
             if best is None or smoothing.value > best[1].value:
                 best = scale, smoothing, blended
         assert best is not None
         self._scale, coarse, blended = best
-        fine = concentrations(largest, coarse.concentration)
-        self._smoothing = best_smoothing(blended, rows, fine)
+        fine = candidate_concentrations(largest, coarse.concentration)
+        self._smoothing = fit_smoothing(blended, rows, fine)
         self.concentration_, self.background_ = self._smoothing.concentration, self._smoothing.share
-        values = self._left_out(found.groups)
+        values = self._leave_rows_out(found.replicates)
         self.loo_log_density_ = found.of_rows(
             values, lambda rows: self._distribution(data.X[rows]).logpdf(data.y[rows])
         )
@@ -244,14 +243,14 @@ class _LocalRegressor(CircularRegressor):
     def _prepare(self) -> None:
         """Whatever the weights need of the inputs."""
 
-    def _left_out(self, groups: Groups) -> FloatArray:
-        """log p(ψ | all other rows) of every angle of the groups."""
+    def _leave_rows_out(self, replicates: Replicates) -> FloatArray:
+        """log p(ψ | all other rows) of every angle of the replicates."""
         size = len(self._inputs)
         parts = []
         report = reporter(bool(self.verbose), f"{type(self).__name__}: inputs left out")
         for which in np.array_split(np.arange(size), self._pieces(size)):
             report(int(which[0]), size)
-            rows, own = _rows_of(groups, which)
+            rows, own = _take_held_out(replicates, which)
             weights = next(self._weights(self._inputs[which], [self._scale], own))
             parts.append(log_densities(blend(weights, self._table), rows, self._smoothing))
         return np.concatenate(parts)
@@ -265,7 +264,7 @@ class _LocalRegressor(CircularRegressor):
 
     def predict_dist(self, X: Any) -> GridDensity:
         """The distribution of the angle at every row of X, as one batch."""
-        checked = queries(self, X)
+        checked = validate_queries(self, X)
         parts = np.array_split(checked, self._pieces(len(checked)))
         return GridDensity(np.concatenate([self._distribution(part).log_values for part in parts]))
 
@@ -320,8 +319,8 @@ class NeighborsCircularRegressor(_LocalRegressor):
         others = max(1, len(self._inputs) - 1)
         if self.n_neighbors is not None:
             return [float(min(check.integer(self.n_neighbors, "n_neighbors", minimum=1), others))]
-        largest = min(others, _MOST_NEIGHBOURS)
-        return np.unique(np.rint(np.geomspace(1.0, largest, _CANDIDATES))).tolist()
+        largest = min(others, 1000)
+        return np.unique(np.rint(np.geomspace(1.0, largest, 16))).tolist()
 
     def _prepare(self) -> None:
         self._tree = cKDTree(self._inputs)
@@ -395,7 +394,7 @@ class KernelCircularRegressor(_LocalRegressor):
         if width == 0.0:
             return [1.0]
         nearest = cKDTree(self._inputs).query(self._inputs, k=2)[0][:, 1]
-        return np.geomspace(0.3 * float(np.median(nearest)), float(width), _CANDIDATES).tolist()
+        return np.geomspace(0.3 * float(np.median(nearest)), float(width), 16).tolist()
 
     def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray) -> Iterator[FloatArray]:
         square = cdist(X, self._inputs, "sqeuclidean")
@@ -408,14 +407,14 @@ class KernelCircularRegressor(_LocalRegressor):
             yield np.exp(-0.5 * square / scale**2)
 
 
-def _rows_of(groups: Groups, which: np.ndarray) -> tuple[Rows, np.ndarray]:
+def _take_held_out(replicates: Replicates, which: np.ndarray) -> tuple[HeldOutAngles, np.ndarray]:
     """The angles of some inputs, and the inputs (-1 for others) that are gone without their only angle.
 
     Of an angle of weight w, which stands for w rows, one row is left out; of w < 1 the whole.
     """
-    picked = groups.take(which)
+    picked = replicates.take(which)
     sizes = np.diff(np.append(picked.starts, picked.angles.size))
     gone = (sizes == 1) & (picked.total <= 1.0)
     position = np.repeat(np.arange(which.size), sizes)
     own = np.where(gone[position], 0.0, np.minimum(picked.weights, 1.0))
-    return Rows(position, picked.angles, picked.weights, own), np.where(gone, which, -1)
+    return HeldOutAngles(position, picked.angles, picked.weights, own), np.where(gone, which, -1)

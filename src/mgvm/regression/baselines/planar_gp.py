@@ -1,8 +1,6 @@
 """Gaussian processes on coordinates of the angle: the plane's (cos, sin), or the angle itself, unwrapped.
 
-Gaussian processes seen with noise at replicated inputs: evidence, leave-one-out and predictions.
-
-Observations y = f(x) + noise of variance σ², f a zero-mean Gaussian process of kernel K. The n observations at an input
+Coordinates y = f(x) + noise of variance σ², f a zero-mean Gaussian process of kernel K. The n observations at an input
 tell as much as their mean with noise σ²/n, besides their scatter S within the input, which tells of σ² alone:
 
     log p(y) = log N(ȳ | 0, C) - ½ Σ_g [(n_g - 1) log 2πσ² + log n_g] - S / 2σ²,   C = K + diag(σ²/n).
@@ -10,19 +8,16 @@ tell as much as their mean with noise σ²/n, besides their scatter S within the
 Weights are counts: a row of weight 2 is two rows. Leave-one-out leaves out all observations at an input: with Q = C⁻¹
 the others predict f there with mean ȳ_g - (Qȳ)_g/Q_gg and variance 1/Q_gg - σ²/n_g.
 
-Densities on the circle of Gaussian predictions, with their derivatives in mean and variance.
-
-Leave-one-out densities on the circle of Gaussian processes at replicated inputs, with exact gradients.
-
-The density of the n angles at an input given all other inputs is a product of predictions, the first from the other
-inputs alone, the last from n - 1 angles of the same input as well. No closed form exists on the circle; the criterion
-takes the two ends for the whole,
+Gaussian predictions of coordinates make a density on the circle: of the direction of a point in the plane, or of an
+angle wrapped. The density of the n angles at an input given all other inputs is a product of such predictions, the
+first from the other inputs alone, the last from n - 1 angles of the same input as well. No closed form exists on the
+circle; the leave-one-out criterion takes the two ends for the whole,
 
     Σ_i w_i [ℓ_i(other inputs) / n + (1 - 1/n) ℓ_i(all other rows)],
 
 exact for n = 1 and 2. The first end tells of the kernel, the second of the noise, which the first leaves open.
 
-Hyper-parameters of Gaussian processes on the coordinates of angles: evidence or leave-one-out, several starts.
+Hyper-parameters maximise the evidence or that criterion, with exact gradients, from several starts.
 """
 
 from __future__ import annotations
@@ -37,11 +32,12 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import cho_factor, lapack, solve_triangular
-from scipy.optimize import minimize
+from scipy.optimize import OptimizeResult, minimize
 from scipy.spatial.distance import pdist
 from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Sum, WhiteKernel
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
@@ -49,15 +45,24 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.circle.projected_normal import ProjectedNormal, radial
 from mgvm.circle.wrapped_normal import WrappedNormal
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.regression.base import CircularRegressor, Merged, merged, queries, validated
-from mgvm.regression.noise import Groups
+from mgvm.regression.base import (
+    CircularRegressor,
+    MergedTraining,
+    merge_replicates,
+    validate_queries,
+    validate_training,
+)
+from mgvm.regression.noise import Replicates
 from mgvm.regression.prediction import cells
 from mgvm.regression.search import Reporter
 
 _LOG_TURN = float(np.log(2.0 * np.pi))
 
 
-class Seen(NamedTuple):
+# ---- a Gaussian process at replicated inputs ------------------------------------------------------------------------
+
+
+class PlanarGPData(NamedTuple):
     """Replicated observations of P outputs: inputs (G, p), means (G, P), counts (G,), scatter (P,) within inputs."""
 
     inputs: FloatArray
@@ -66,24 +71,24 @@ class Seen(NamedTuple):
     scatter: FloatArray
 
     @classmethod
-    def of(cls, inputs: FloatArray, groups: Groups, values: FloatArray) -> Seen:
-        """From values (n, P) of the rows of the groups."""
-        counts = groups.total
-        means = np.add.reduceat(groups.weights[:, None] * values, groups.starts) / counts[:, None]
-        sizes = np.diff(np.append(groups.starts, groups.angles.size))
+    def of(cls, inputs: FloatArray, replicates: Replicates, values: FloatArray) -> PlanarGPData:
+        """From values (n, P) of the rows of the replicates."""
+        counts = replicates.total
+        means = np.add.reduceat(replicates.weights[:, None] * values, replicates.starts) / counts[:, None]
+        sizes = np.diff(np.append(replicates.starts, replicates.angles.size))
         away = values - np.repeat(means, sizes, axis=0)
-        return cls(inputs, means, counts, np.sum(groups.weights[:, None] * away**2, axis=0))
+        return cls(inputs, means, counts, np.sum(replicates.weights[:, None] * away**2, axis=0))
 
-    def output(self, column: int) -> Seen:
+    def output(self, column: int) -> PlanarGPData:
         """One output alone."""
         return self._replace(means=self.means[:, column : column + 1], scatter=self.scatter[column : column + 1])
 
 
 @dataclass(frozen=True)
-class Field:
+class PlanarGP:
     """A kernel with the logarithm of the noise's variance: the hyper-parameters of one Gaussian process."""
 
-    kernel: Any
+    kernel: Kernel
     log_noise: float
     noise_bounds: tuple[float, float]
 
@@ -97,16 +102,16 @@ class Field:
         """(p, 2)."""
         return np.concatenate([np.reshape(self.kernel.bounds, (-1, 2)), [self.noise_bounds]])
 
-    def at(self, theta: FloatArray) -> Field:
+    def at(self, theta: FloatArray) -> PlanarGP:
         """The same with other hyper-parameters."""
-        return Field(self.kernel.clone_with_theta(theta[:-1]), float(theta[-1]), self.noise_bounds)
+        return PlanarGP(self.kernel.clone_with_theta(theta[:-1]), float(theta[-1]), self.noise_bounds)
 
 
-class Solved(NamedTuple):
-    """What a field makes of observations: L with C = LLᵀ, Q = C⁻¹, α = Qȳ, and dK/dθ (G, G, p)."""
+class PlanarGPSolution(NamedTuple):
+    """What a process makes of observations: L with C = LLᵀ, Q = C⁻¹, α = Qȳ, and dK/dθ (G, G, p)."""
 
-    field: Field
-    seen: Seen
+    process: PlanarGP
+    data: PlanarGPData
     lower: FloatArray
     inverse: FloatArray
     alpha: FloatArray
@@ -115,22 +120,22 @@ class Solved(NamedTuple):
     @property
     def noise(self) -> float:
         """σ²."""
-        return float(np.exp(self.field.log_noise))
+        return float(np.exp(self.process.log_noise))
 
     def pull_back(self, gradient: FloatArray) -> FloatArray:
         """The gradient in θ from that in C; the noise enters C as diag(σ²/n)."""
         own = np.tensordot(gradient, self.slopes, axes=2)
-        return np.append(own, self.noise * float(gradient.diagonal() @ (1.0 / self.seen.counts)))
+        return np.append(own, self.noise * float(gradient.diagonal() @ (1.0 / self.data.counts)))
 
 
-def solve(field: Field, seen: Seen, *, slopes: bool = True) -> Solved:
+def solve(process: PlanarGP, data: PlanarGPData, *, slopes: bool = True) -> PlanarGPSolution:
     """Factorise C; ValueError where it is not positive definite."""
     if slopes:
-        matrix, derivatives = field.kernel(seen.inputs, eval_gradient=True)
+        matrix, derivatives = process.kernel(data.inputs, eval_gradient=True)
     else:
-        matrix, derivatives = field.kernel(seen.inputs), np.zeros((*[len(seen.inputs)] * 2, 0))
+        matrix, derivatives = process.kernel(data.inputs), np.zeros((*[len(data.inputs)] * 2, 0))
     covariance = np.array(matrix, dtype=float)
-    np.fill_diagonal(covariance, covariance.diagonal() + np.exp(field.log_noise) / seen.counts)
+    np.fill_diagonal(covariance, covariance.diagonal() + np.exp(process.log_noise) / data.counts)
     try:
         lower = np.tril(cho_factor(covariance, lower=True)[0])
     except np.linalg.LinAlgError:
@@ -141,77 +146,79 @@ def solve(field: Field, seen: Seen, *, slopes: bool = True) -> Solved:
         ) from None
     half = lapack.dpotri(np.asfortranarray(lower), lower=1)[0]
     inverse = np.tril(half) + np.tril(half, -1).T
-    alpha = solve_triangular(lower, solve_triangular(lower, seen.means, lower=True), lower=True, trans=1)
-    return Solved(field, seen, lower, inverse, alpha, derivatives)
+    alpha = solve_triangular(lower, solve_triangular(lower, data.means, lower=True), lower=True, trans=1)
+    return PlanarGPSolution(process, data, lower, inverse, alpha, derivatives)
 
 
-def evidence(solved: Solved) -> tuple[float, FloatArray]:
+def evidence(solution: PlanarGPSolution) -> tuple[float, FloatArray]:
     """log p(y), summed over the outputs, and its gradient in θ."""
-    seen, outputs = solved.seen, solved.seen.means.shape[1]
-    surplus = float((seen.counts - 1.0).sum())
-    log_det = 2.0 * float(np.log(solved.lower.diagonal()).sum())
-    spent = surplus * (_LOG_TURN + solved.field.log_noise) + float(np.log(seen.counts).sum())
-    scatter = float(seen.scatter.sum()) / solved.noise
-    value = -0.5 * (float((seen.means * solved.alpha).sum()) + scatter)
-    value -= 0.5 * outputs * (log_det + seen.counts.size * _LOG_TURN + spent)
-    gradient = solved.pull_back(0.5 * (solved.alpha @ solved.alpha.T - outputs * solved.inverse))
+    data, outputs = solution.data, solution.data.means.shape[1]
+    surplus = float((data.counts - 1.0).sum())
+    log_det = 2.0 * float(np.log(solution.lower.diagonal()).sum())
+    spent = surplus * (_LOG_TURN + solution.process.log_noise) + float(np.log(data.counts).sum())
+    scatter = float(data.scatter.sum()) / solution.noise
+    value = -0.5 * (float((data.means * solution.alpha).sum()) + scatter)
+    value -= 0.5 * outputs * (log_det + data.counts.size * _LOG_TURN + spent)
+    gradient = solution.pull_back(0.5 * (solution.alpha @ solution.alpha.T - outputs * solution.inverse))
     gradient[-1] += 0.5 * (scatter - outputs * surplus)
     return value, gradient
 
 
-def left_out(solved: Solved) -> tuple[FloatArray, FloatArray]:
+def leave_one_out(solution: PlanarGPSolution) -> tuple[FloatArray, FloatArray]:
     """Means (G, P) and variances (G,) of f at every input, from the observations at all other inputs."""
-    own = solved.inverse.diagonal()
-    means = solved.seen.means - solved.alpha / own[:, None]
-    return means, np.maximum(1.0 / own - solved.noise / solved.seen.counts, 0.0)
+    own = solution.inverse.diagonal()
+    means = solution.data.means - solution.alpha / own[:, None]
+    return means, np.maximum(1.0 / own - solution.noise / solution.data.counts, 0.0)
 
 
-def left_out_gradient(solved: Solved, by_mean: FloatArray, by_variance: FloatArray, by_noise: float) -> FloatArray:
-    """The gradient in θ of a function of `left_out` and σ², from its derivatives in the means, the variances and σ².
+def leave_one_out_gradient(
+    solution: PlanarGPSolution, by_mean: FloatArray, by_variance: FloatArray, by_noise: float
+) -> FloatArray:
+    """The gradient in θ of a function of `leave_one_out` and σ², from its derivatives in means, variances and σ².
 
     With u the derivative in α and v that in Q_gg, dα = -Q dC α and dQ = -Q dC Q.
     """
-    inverse, alpha, own = solved.inverse, solved.alpha, solved.inverse.diagonal()
+    inverse, alpha, own = solution.inverse, solution.alpha, solution.inverse.diagonal()
     u = -by_mean / own[:, None]
     v = ((by_mean * alpha).sum(axis=1) - by_variance) / own**2
     pulled = inverse @ u
     gradient = -0.5 * (pulled @ alpha.T + alpha @ pulled.T) - (inverse * v) @ inverse
-    out = solved.pull_back(gradient)
-    out[-1] += solved.noise * (by_noise - float(by_variance @ (1.0 / solved.seen.counts)))
+    out = solution.pull_back(gradient)
+    out[-1] += solution.noise * (by_noise - float(by_variance @ (1.0 / solution.data.counts)))
     return out
 
 
-def predicted(solved: Solved, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
+def predict(solution: PlanarGPSolution, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
     """Means (M, P) and variances (M,) of a new observation at query points."""
-    field = solved.field
-    cross = np.asarray(field.kernel(queries, solved.seen.inputs))
-    explained = solve_triangular(solved.lower, cross.T, lower=True)
-    variance = field.kernel.diag(queries) - (explained**2).sum(axis=0)
-    return cross @ solved.alpha, np.maximum(variance, 0.0) + solved.noise
+    process = solution.process
+    cross = np.asarray(process.kernel(queries, solution.data.inputs))
+    explained = solve_triangular(solution.lower, cross.T, lower=True)
+    variance = process.kernel.diag(queries) - (explained**2).sum(axis=0)
+    return cross @ solution.alpha, np.maximum(variance, 0.0) + solution.noise
 
 
-_LOG_ROOT_TURN = 0.5 * np.log(2.0 * np.pi)
-_IMAGES = 2.0 * np.pi * np.arange(-12, 13)
+# ---- densities on the circle of Gaussian predictions ----------------------------------------------------------------
 
 
-def plane(angles: FloatArray) -> FloatArray:
-    """(cos ψ, sin ψ)."""
+class DensitySlopes(NamedTuple):
+    """Log densities (n,) of angles, and their derivatives in the means (n, P) and in the variances (n, P)."""
+
+    log_density: FloatArray
+    by_mean: FloatArray
+    by_variance: FloatArray
+
+
+def plane_coordinates(angles: FloatArray) -> FloatArray:
+    """(cos ψ, sin ψ), (n, 2)."""
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def line(angles: FloatArray) -> FloatArray:
-    """ψ itself."""
-    return angles[:, None]
-
-
-def projected(
-    angles: FloatArray, means: FloatArray, variances: FloatArray
-) -> tuple[FloatArray, FloatArray, FloatArray]:
+def projected_density(angles: FloatArray, means: FloatArray, variances: FloatArray) -> DensitySlopes:
     """log [ϕ(P) J(D) / (√(v₁v₂) q)] with q = c²/v₁ + s²/v₂, D√q = m₁c/v₁ + m₂s/v₂ and P√(q v₁v₂) = m₁s - m₂c.
 
     J(D) = ϕ(D) + D Φ(D): the direction of a point of the plane with independent coordinates (ProjectedNormal).
     """
-    unit = np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    unit = plane_coordinates(angles)
     turned = np.stack([unit[:, 1], -unit[:, 0]], axis=1)
     square = (unit**2 / variances).sum(axis=1)
     root = np.sqrt(square)
@@ -219,39 +226,55 @@ def projected(
     along = (means * unit / variances).sum(axis=1) / root
     across = (means * turned).sum(axis=1) / (area * root)
     log_radial, ratio, _ = radial(along)
-    logs = log_radial - 0.5 * across**2 - _LOG_ROOT_TURN - np.log(area * square)
+    logs = log_radial - 0.5 * across**2 - 0.5 * _LOG_TURN - np.log(area * square)
     by_mean = ratio[:, None] * unit / (variances * root[:, None]) - (across / (area * root))[:, None] * turned
     # dq/dv = -u²/v²; D falls with √q and with its own numerator, P² with q and v, the rest is -½ log v - log q.
     relative = -((unit / variances) ** 2) / square[:, None]
     along_slope = -means * unit / (variances**2 * root[:, None]) - 0.5 * along[:, None] * relative
     across_square_slope = -(across**2)[:, None] * (1.0 / variances + relative)
     by_variance = ratio[:, None] * along_slope - 0.5 * across_square_slope - 0.5 / variances - relative
-    return logs, by_mean, by_variance
+    return DensitySlopes(logs, by_mean, by_variance)
 
 
-def wrapped(angles: FloatArray, means: FloatArray, variances: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray]:
+def line_coordinates(angles: FloatArray) -> FloatArray:
+    """ψ itself, (n, 1)."""
+    return angles[:, None]
+
+
+def wrapped_density(angles: FloatArray, means: FloatArray, variances: FloatArray) -> DensitySlopes:
     """log Σ_k N(ψ + 2πk | m, v): each image's score, weighted by its share of the density."""
     variance = variances[:, 0]
-    away = wrap(angles - means[:, 0])[:, None] + _IMAGES
+    away = wrap(angles - means[:, 0])[:, None] + 2.0 * np.pi * np.arange(-12, 13)
     logs = -0.5 * away**2 / variance[:, None]
     top = logs.max(axis=1, keepdims=True)
     share = np.exp(logs - top)
     total = share.sum(axis=1)
     share /= total[:, None]
-    value = top[:, 0] + np.log(total) - _LOG_ROOT_TURN - 0.5 * np.log(variance)
+    value = top[:, 0] + np.log(total) - 0.5 * _LOG_TURN - 0.5 * np.log(variance)
     by_mean = (share * away).sum(axis=1) / variance
     by_variance = 0.5 * ((share * away**2).sum(axis=1) / variance - 1.0) / variance
-    return value, by_mean[:, None], by_variance[:, None]
+    return DensitySlopes(value, by_mean[:, None], by_variance[:, None])
 
 
-CircleDensity = Callable[[FloatArray, FloatArray, FloatArray], tuple[FloatArray, FloatArray, FloatArray]]
-"""Log densities (n,) of angles with means (n, P) and variances (n, P), and their derivatives in both."""
+class Chart(NamedTuple):
+    """How angles are numbers, and predictions of the numbers angles again.
 
-Coordinates = Callable[[FloatArray], FloatArray]
-"""The numbers (n, P) that stand for angles (n,)."""
+    `coordinates` makes P numbers (n, P) of angles (n,); `density` the density on the circle of angles (n,) where their
+    coordinates are independent and normal with means and variances (n, P).
+    """
+
+    coordinates: Callable[[FloatArray], FloatArray]
+    density: Callable[[FloatArray, FloatArray, FloatArray], DensitySlopes]
 
 
-class _Rows(NamedTuple):
+PLANE = Chart(plane_coordinates, projected_density)
+LINE = Chart(line_coordinates, wrapped_density)
+
+
+# ---- leave-one-out on the circle ------------------------------------------------------------------------------------
+
+
+class _RowPredictions(NamedTuple):
     """For every row and output: mean and variance of f from other inputs, σ², how many rows remain, and their mean."""
 
     mean: FloatArray
@@ -269,106 +292,121 @@ class _Slopes(NamedTuple):
     noise: FloatArray
 
 
-def at_other_rows(parts: list[Solved], groups: Groups, density: CircleDensity, coordinates: Coordinates) -> FloatArray:
+def row_log_densities(parts: list[PlanarGPSolution], replicates: Replicates, chart: Chart) -> FloatArray:
     """log p(ψ | all other rows) of every row."""
-    return _last(_rows(parts, groups, coordinates), groups.angles, density)[0]
+    return _from_all_rows(_predict_rows(parts, replicates, chart), replicates.angles, chart)[0]
 
 
-def criterion(
-    parts: list[Solved], groups: Groups, density: CircleDensity, coordinates: Coordinates
+def leave_one_out_criterion(
+    parts: list[PlanarGPSolution], replicates: Replicates, chart: Chart
 ) -> tuple[float, FloatArray]:
     """The criterion and its gradient in θ; one part for all outputs, or one for each."""
-    rows = _rows(parts, groups, coordinates)
-    first, first_slopes = _first(rows, groups.angles, density)
-    last, last_slopes = _last(rows, groups.angles, density)
-    share = 1.0 / np.maximum(np.repeat(groups.total, _sizes(groups)), 1.0)
-    value = float(groups.weights @ (share * first + (1.0 - share) * last))
-    ahead, behind = (groups.weights * share)[:, None], (groups.weights * (1.0 - share))[:, None]
+    rows = _predict_rows(parts, replicates, chart)
+    first, first_slopes = _from_other_inputs(rows, replicates.angles, chart)
+    last, last_slopes = _from_all_rows(rows, replicates.angles, chart)
+    share = 1.0 / np.maximum(np.repeat(replicates.total, _sizes(replicates)), 1.0)
+    value = float(replicates.weights @ (share * first + (1.0 - share) * last))
+    ahead, behind = (replicates.weights * share)[:, None], (replicates.weights * (1.0 - share))[:, None]
     slopes = _Slopes(*(ahead * a + behind * b for a, b in zip(first_slopes, last_slopes, strict=True)))
-    by_mean, by_variance = (np.add.reduceat(part, groups.starts) for part in (slopes.mean, slopes.variance))
+    by_mean, by_variance = (np.add.reduceat(part, replicates.starts) for part in (slopes.mean, slopes.variance))
     gradient, used = [], 0
     for part in parts:
-        columns = slice(used, used + part.seen.means.shape[1])
+        columns = slice(used, used + part.data.means.shape[1])
         used = columns.stop
         by_noise = float(slopes.noise[:, columns].sum())
-        gradient.append(left_out_gradient(part, by_mean[:, columns], by_variance[:, columns].sum(axis=1), by_noise))
+        gradient.append(
+            leave_one_out_gradient(part, by_mean[:, columns], by_variance[:, columns].sum(axis=1), by_noise)
+        )
     return value, np.concatenate(gradient)
 
 
-def _first(rows: _Rows, angles: FloatArray, density: CircleDensity) -> tuple[FloatArray, _Slopes]:
-    logs, by_mean, by_variance = density(angles, rows.mean, rows.variance + rows.noise)
+def _from_other_inputs(rows: _RowPredictions, angles: FloatArray, chart: Chart) -> tuple[FloatArray, _Slopes]:
+    """Log densities given the angles at other inputs, and their derivatives."""
+    logs, by_mean, by_variance = chart.density(angles, rows.mean, rows.variance + rows.noise)
     return logs, _Slopes(by_mean, by_variance, by_variance)
 
 
-def _last(rows: _Rows, angles: FloatArray, density: CircleDensity) -> tuple[FloatArray, _Slopes]:
-    """f ~ N(m, v) has seen the mean of r rows: with D = vr + σ², gain k = vr/D, variance vσ²/D."""
+def _from_all_rows(rows: _RowPredictions, angles: FloatArray, chart: Chart) -> tuple[FloatArray, _Slopes]:
+    """Log densities given all other rows, and their derivatives.
+
+    f ~ N(m, v) has seen the mean of r rows besides: with D = vr + σ², gain k = vr/D, variance vσ²/D.
+    """
     v, noise, r = rows.variance, rows.noise, rows.rest
     d = v * r + noise
     away = rows.rest_mean - rows.mean
     gain = v * r / d
-    logs, a, b = density(angles, rows.mean + gain * away, v * noise / d + noise)
+    logs, a, b = chart.density(angles, rows.mean + gain * away, v * noise / d + noise)
     by_variance = a * away * r * noise / d**2 + b * (noise / d) ** 2
     by_noise = -a * away * v * r / d**2 + b * (1.0 + r * (v / d) ** 2)
     return logs, _Slopes(a * (1.0 - gain), by_variance, by_noise)
 
 
-def _sizes(groups: Groups) -> np.ndarray:
-    return np.diff(np.append(groups.starts, groups.angles.size))
+def _sizes(replicates: Replicates) -> np.ndarray:
+    """The number of different angles at every input, (G,)."""
+    return np.diff(np.append(replicates.starts, replicates.angles.size))
 
 
-def _rows(parts: list[Solved], groups: Groups, coordinates: Coordinates) -> _Rows:
-    sizes = _sizes(groups)
-    found = [left_out(part) for part in parts]
+def _predict_rows(parts: list[PlanarGPSolution], replicates: Replicates, chart: Chart) -> _RowPredictions:
+    """Every row as the other inputs predict it, and what the other rows of its input add."""
+    sizes = _sizes(replicates)
+    found = [leave_one_out(part) for part in parts]
     mean = np.concatenate([mean for mean, _ in found], axis=1)
     variance = np.concatenate([np.repeat(v[:, None], m.shape[1], axis=1) for m, v in found], axis=1)
-    noise = np.concatenate([np.full(part.seen.means.shape[1], part.noise) for part in parts])
+    noise = np.concatenate([np.full(part.data.means.shape[1], part.noise) for part in parts])
     mean, variance = np.repeat(mean, sizes, axis=0), np.repeat(variance, sizes, axis=0)
     noise = np.broadcast_to(noise, mean.shape)
     # A row of weight 2 stands for two rows, of which one is left out.
-    total = np.repeat(groups.total, sizes)[:, None]
-    taken = np.minimum(groups.weights, 1.0)[:, None]
+    total = np.repeat(replicates.total, sizes)[:, None]
+    taken = np.minimum(replicates.weights, 1.0)[:, None]
     rest = np.maximum(total - taken, 0.0)
-    means = np.repeat(np.concatenate([part.seen.means for part in parts], axis=1), sizes, axis=0)
-    rest_mean = (total * means - taken * coordinates(groups.angles)) / np.where(rest > 0.0, rest, 1.0)
-    return _Rows(mean, variance, noise, rest, np.where(rest > 0.0, rest_mean, mean))
+    means = np.repeat(np.concatenate([part.data.means for part in parts], axis=1), sizes, axis=0)
+    rest_mean = (total * means - taken * chart.coordinates(replicates.angles)) / np.where(rest > 0.0, rest, 1.0)
+    return _RowPredictions(mean, variance, noise, rest, np.where(rest > 0.0, rest_mean, mean))
 
 
-_SPREAD = 1.5  # standard deviation of the starts about the first, and of the weak prior, on every logarithm
-_PAIRS = 500  # inputs whose distances set the scale of default kernels
-_STEEP = 1e-3  # gradient, per observation, that a search may end with
-_NOWHERE = 1e25
+# ---- search for hyper-parameters ------------------------------------------------------------------------------------
 
 
 class Problem(NamedTuple):
-    """Observations as numbers, and the distribution that makes predictions of them angles again."""
+    """Observations as numbers, the angles behind them, and the chart between both."""
 
-    seen: Seen
-    groups: Groups
-    density: CircleDensity
-    coordinates: Coordinates
+    data: PlanarGPData
+    replicates: Replicates
+    chart: Chart
 
     @classmethod
-    def of(cls, inputs: FloatArray, groups: Groups, density: CircleDensity, coordinates: Coordinates) -> Problem:
+    def of(cls, inputs: FloatArray, replicates: Replicates, chart: Chart) -> Problem:
         """From angles grouped by input."""
-        return cls(Seen.of(inputs, groups, coordinates(groups.angles)), groups, density, coordinates)
+        return cls(PlanarGPData.of(inputs, replicates, chart.coordinates(replicates.angles)), replicates, chart)
 
-    def few(self, most: int, rng: np.random.Generator) -> Problem:
+    def subsample(self, most: int, rng: np.random.Generator) -> Problem:
         """At most so many inputs, drawn at random."""
-        size = self.seen.counts.size
+        size = self.data.counts.size
         if size <= most:
             return self
         which = np.sort(rng.choice(size, most, replace=False))
-        return Problem.of(self.seen.inputs[which], self.groups.take(which), self.density, self.coordinates)
+        return Problem.of(self.data.inputs[which], self.replicates.take(which), self.chart)
+
+
+class SearchEnd(NamedTuple):
+    """Where a search ended: the criterion, its prior included, and the processes."""
+
+    value: float
+    processes: tuple[PlanarGP, ...]
 
 
 @dataclass
-class Search:
-    """What is to be maximised: "evidence" or "loo", with one field for all outputs or one for each."""
+class HyperparameterSearch:
+    """What is to be maximised: "evidence" or "loo", with one process for all outputs or one for each.
+
+    `deviation` is that of the starts about the first, and of the weak prior, on every logarithm.
+    """
 
     problem: Problem
-    fields: tuple[Field, ...]
+    processes: tuple[PlanarGP, ...]
     criterion: str
     prior: bool = True
+    deviation: float = 1.5
     report: Callable[[float], object] = lambda value: None
     interrupted: bool = dataclasses.field(default=False, init=False)
     _best: tuple[float, FloatArray] | None = dataclasses.field(default=None, init=False)
@@ -376,30 +414,30 @@ class Search:
     @property
     def start(self) -> FloatArray:
         """The centre of the starts."""
-        return np.concatenate([one.theta for one in self.fields])
+        return np.concatenate([one.theta for one in self.processes])
 
     @property
     def bounds(self) -> FloatArray:
         """(p, 2)."""
-        return np.concatenate([one.bounds for one in self.fields])
+        return np.concatenate([one.bounds for one in self.processes])
 
-    def fields_at(self, vector: FloatArray) -> tuple[Field, ...]:
+    def processes_at(self, vector: FloatArray) -> tuple[PlanarGP, ...]:
         """Fields with other hyper-parameters."""
-        sizes = np.cumsum([one.theta.size for one in self.fields])[:-1]
-        return tuple(one.at(part) for one, part in zip(self.fields, np.split(vector, sizes), strict=True))
+        sizes = np.cumsum([one.theta.size for one in self.processes])[:-1]
+        return tuple(one.at(part) for one, part in zip(self.processes, np.split(vector, sizes), strict=True))
 
     def value(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """The criterion and its gradient, without the prior."""
-        parts = solve_all(self.fields_at(vector), self.problem.seen)
+        parts = solve_all(self.processes_at(vector), self.problem.data)
         if self.criterion == "loo":
-            return criterion(parts, self.problem.groups, self.problem.density, self.problem.coordinates)
+            return leave_one_out_criterion(parts, self.problem.replicates, self.problem.chart)
         found = [evidence(part) for part in parts]
         return sum(value for value, _ in found), np.concatenate([gradient for _, gradient in found])
 
-    def run(self, count: int, rng: np.random.Generator) -> tuple[float, tuple[Field, ...]]:
-        """The best of `count` searches: the criterion (with its prior) and the fields."""
+    def run(self, count: int, rng: np.random.Generator) -> SearchEnd:
+        """The best of `count` searches."""
         bounds, centre = self.bounds, self.start
-        starts = [centre, *(centre + rng.normal(0.0, _SPREAD, (count - 1, centre.size)))]
+        starts = [centre, *(centre + rng.normal(0.0, self.deviation, (count - 1, centre.size)))]
         self.value(np.clip(centre, bounds[:, 0], bounds[:, 1]))  # a kernel that is none says so here
         ends = []
         try:
@@ -412,29 +450,31 @@ class Search:
             self.interrupted = True
             text = "the search for hyper-parameters was interrupted; the best found so far are kept"
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
-            return self._best[0], self.fields_at(self._best[1])
+            return SearchEnd(self._best[0], self.processes_at(self._best[1]))
         best = min(ends, key=lambda end: float(end.fun))
         self._check(best, bounds)
-        return -float(best.fun), self.fields_at(best.x)
+        return SearchEnd(-float(best.fun), self.processes_at(best.x))
 
     def _negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
+        """What is minimised, and its gradient."""
         try:
             value, gradient = self.value(vector)
         except ValueError:
-            return _NOWHERE, np.zeros(vector.size)
+            return 1e25, np.zeros(vector.size)  # no covariance: L-BFGS-B turns back
         if self.prior:
-            away = (vector - self.start) / _SPREAD
-            value, gradient = value - 0.5 * float(away @ away), gradient - away / _SPREAD
+            away = (vector - self.start) / self.deviation
+            value, gradient = value - 0.5 * float(away @ away), gradient - away / self.deviation
         if self._best is None or value > self._best[0]:
             self._best = value, np.array(vector)
         self.report(value)
         return -value, -gradient
 
-    def _check(self, end: Any, bounds: FloatArray) -> None:
+    def _check(self, end: OptimizeResult, bounds: FloatArray) -> None:
+        """Warn where the search ended on a slope, more than a thousandth an observation, that no bound explains."""
         slope = np.where((end.x <= bounds[:, 0]) & (end.jac > 0.0), 0.0, end.jac)
         slope = np.where((end.x >= bounds[:, 1]) & (slope < 0.0), 0.0, slope)
         norm = float(np.abs(slope).max(initial=0.0))
-        if norm > _STEEP * max(1.0, float(self.problem.seen.counts.sum())):
+        if norm > 1e-3 * max(1.0, float(self.problem.data.counts.sum())):
             warnings.warn(
                 f"the search for hyper-parameters ended with a gradient of {norm:.2g} ({end.message}); give more "
                 "starts (n_starts), a kernel with narrower bounds, or scaled inputs",
@@ -443,17 +483,14 @@ class Search:
             )
 
 
-def solve_all(fields: tuple[Field, ...], seen: Seen, *, slopes: bool = True) -> list[Solved]:
-    """One field for all outputs, or one for each."""
-    if len(fields) == 1:
-        return [solve(fields[0], seen, slopes=slopes)]
-    return [solve(one, seen.output(column), slopes=slopes) for column, one in enumerate(fields)]
+def solve_all(processes: tuple[PlanarGP, ...], data: PlanarGPData, *, slopes: bool = True) -> list[PlanarGPSolution]:
+    """One process for all outputs, or one for each."""
+    if len(processes) == 1:
+        return [solve(processes[0], data, slopes=slopes)]
+    return [solve(one, data.output(column), slopes=slopes) for column, one in enumerate(processes)]
 
 
-# ---- kernels --------------------------------------------------------------------------------------------------------
-
-
-def candidates(kernel: Any, inputs: FloatArray, variance: float, offset: float) -> list[Field]:
+def make_candidates(kernel: Kernel | None, inputs: FloatArray, variance: float, offset: float) -> list[PlanarGP]:
     """The user's kernel, or by default Matérn kernels of order 1/2 and 3/2 on the scale of the inputs.
 
     `variance` is that of the outputs about their mean, `offset` that of their unknown mean.
@@ -463,22 +500,22 @@ def candidates(kernel: Any, inputs: FloatArray, variance: float, offset: float) 
             raise TypeError(
                 f"kernel must be a kernel of sklearn.gaussian_process.kernels or None, got {type(kernel).__name__}"
             )
-        return [_split(kernel, variance)]
-    length = scale_of(inputs)
+        return [_split_noise(kernel, variance)]
+    length = typical_scale(inputs)
     ends = (1e-3 * length, 1e3 * length)
     constant = ConstantKernel(offset, (1e-4 * offset, 1e2 * offset))
     amplitude = ConstantKernel(0.5 * variance, (1e-4 * variance, 1e3 * variance))
-    return [_split(amplitude * Matern(length, ends, nu=nu) + constant, variance) for nu in (0.5, 1.5)]
+    return [_split_noise(amplitude * Matern(length, ends, nu=nu) + constant, variance) for nu in (0.5, 1.5)]
 
 
-def scale_of(inputs: FloatArray) -> float:
+def typical_scale(inputs: FloatArray) -> float:
     """Half the median distance of different inputs; 1 where there is but one."""
-    distances = pdist(inputs[:: max(1, len(inputs) // _PAIRS)])
+    distances = pdist(inputs[:: max(1, len(inputs) // 500)])
     distances = distances[distances > 0.0]
     return 0.5 * float(np.median(distances)) if distances.size else 1.0
 
 
-def _split(kernel: Any, variance: float) -> Field:
+def _split_noise(kernel: Kernel, variance: float) -> PlanarGP:
     """The noise is the WhiteKernel at the end of a sum, or one of its own; a WhiteKernel elsewhere stays in f."""
     white = WhiteKernel(0.2 * variance, (1e-6 * variance, 1e2 * variance))
     if isinstance(kernel, Sum) and isinstance(kernel.k2, WhiteKernel):
@@ -488,13 +525,21 @@ def _split(kernel: Any, variance: float) -> Field:
     level = float(np.log(white.noise_level))
     fixed = isinstance(white.noise_level_bounds, str)
     ends = (level, level) if fixed else tuple(np.log(np.ravel(white.noise_level_bounds)).tolist())
-    return Field(kernel, level, ends)
+    return PlanarGP(kernel, level, ends)
 
 
-_UNKNOWN = np.pi**2 / 3.0  # variance of an angle that nothing is known of
+# ---- regressors -----------------------------------------------------------------------------------------------------
 
 
-class _FieldRegressor(CircularRegressor):
+class _Prepared(NamedTuple):
+    """The problem in coordinates, their variance about their mean, and that of their unknown mean."""
+
+    problem: Problem
+    variance: float
+    mean_variance: float
+
+
+class _PlanarGPRegressor(CircularRegressor):
     """Fit and prediction shared by both; a subclass says what the coordinates are."""
 
     kernel: Any
@@ -505,53 +550,54 @@ class _FieldRegressor(CircularRegressor):
     verbose: int
 
     @abc.abstractmethod
-    def _prepare(self, found: Merged) -> tuple[Problem, float, float]:
-        """The problem in coordinates, their variance about their mean, and that of their unknown mean."""
+    def _prepare(self, found: MergedTraining) -> _Prepared:
+        """The observations in coordinates."""
 
     def _outputs(self) -> int:
-        """How many fields there are."""
+        """The number of processes."""
         return 1
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyper-parameters from X (N, p) and angles y (N,); weights are counts of rows."""
-        data = validated(self, X, y, sample_weight)
+        data = validate_training(self, X, y, sample_weight)
         if self.selection is not None:
             check.choice(self.selection, "selection", ["evidence", "loo"])
         count = check.integer(self.n_starts, "n_starts", minimum=1)
         most = check.integer(self.tuning_rows, "tuning_rows", minimum=2)
-        found = merged(data)
-        problem, variance, offset = self._prepare(found)
+        found = merge_replicates(data)
+        problem, variance, mean_variance = self._prepare(found)
         rng = check.generator(self.random_state, "random_state")
-        small = problem.few(most, rng)
+        small = problem.subsample(most, rng)
         report = Reporter(int(self.verbose), type(self).__name__)
-        best = None
-        for field in candidates(self.kernel, found.inputs, variance, offset):
-            fields = (field,) * self._outputs()
+        best: SearchEnd | None = None
+        for process in make_candidates(self.kernel, found.inputs, variance, mean_variance):
+            processes = (process,) * self._outputs()
             if self.selection is None:
-                best = best or (0.0, fields)
+                best = best or SearchEnd(0.0, processes)
                 continue
-            search = Search(small, fields, self.selection, report=report)
+            search = HyperparameterSearch(small, processes, self.selection, report=report)
             end = search.run(count, rng)
-            best = end if best is None or end[0] > best[0] else best
+            best = end if best is None or end.value > best.value else best
             if search.interrupted:
                 break
         assert best is not None
-        self._keep(best[1], problem)
-        values = at_other_rows(self._parts, problem.groups, problem.density, problem.coordinates)
+        self._keep(best.processes, problem)
+        values = row_log_densities(self._parts, problem.replicates, problem.chart)
         self.loo_log_density_ = found.of_rows(
             values, lambda rows: self._distribution(data.X[rows]).logpdf(data.y[rows])
         )
         return self
 
-    def _keep(self, fields: tuple[Field, ...], problem: Problem) -> None:
-        self._parts = solve_all(fields, problem.seen, slopes=False)
-        kernels = tuple(field.kernel + WhiteKernel(float(np.exp(field.log_noise))) for field in fields)
+    def _keep(self, processes: tuple[PlanarGP, ...], problem: Problem) -> None:
+        """Set what was learnt."""
+        self._parts = solve_all(processes, problem.data, slopes=False)
+        kernels = tuple(process.kernel + WhiteKernel(float(np.exp(process.log_noise))) for process in processes)
         self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
         self.log_evidence_ = sum(evidence(part)[0] for part in self._parts)
 
     def _moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Means and variances (M, P) of the coordinates."""
-        parts = [predicted(part, X) for part in self._parts]
+        parts = [predict(part, X) for part in self._parts]
         means = np.concatenate([mean for mean, _ in parts], axis=1)
         return means, np.concatenate([np.repeat(v[:, None], m.shape[1], axis=1) for m, v in parts], axis=1)
 
@@ -561,10 +607,10 @@ class _FieldRegressor(CircularRegressor):
 
     def predict_dist(self, X: Any) -> CircularDistribution:
         """The distribution of the angle at every row of X, as one batch."""
-        return self._distribution(queries(self, X))
+        return self._distribution(validate_queries(self, X))
 
 
-class ProjectedGPRegressor(_FieldRegressor):
+class ProjectedGPRegressor(_PlanarGPRegressor):
     r"""cos kψ = f₁(x) + ε₁, sin kψ = f₂(x) + ε₂, f Gaussian processes: kψ is the direction of a Gaussian in the plane.
 
     The density of the angle is that of the direction, a projected normal distribution with the 2 x 2 predictive
@@ -644,17 +690,16 @@ class ProjectedGPRegressor(_FieldRegressor):
     def _outputs(self) -> int:
         return 1 if check.choice(self.pair, "pair", ["shared", "separate"]) == "shared" else 2
 
-    def _prepare(self, found: Merged) -> tuple[Problem, float, float]:
+    def _prepare(self, found: MergedTraining) -> _Prepared:
         multiple = check.integer(self.angle_multiple, "angle_multiple", minimum=1)
-        angles = multiple * found.groups.angles
-        z, weights = np.exp(1j * angles), found.groups.weights
+        angles = multiple * found.replicates.angles
+        z, weights = np.exp(1j * angles), found.replicates.weights
         first, second = np.average(z, weights=weights), np.average(z**2, weights=weights)
-        # E (z - m)² points twice along the principal axis; one field for both coordinates does not see axes.
+        # E (z - m)² points twice along the principal axis; one process for both coordinates does not see axes.
         self._turn = 0.0 if self._outputs() == 1 else 0.5 * float(np.angle(second - first**2))
-        turned = found.groups._replace(angles=np.asarray(wrap(angles - self._turn)))
+        turned = found.replicates._replace(angles=np.asarray(wrap(angles - self._turn)))
         variance = max(0.5 * (1.0 - abs(first) ** 2), 0.5 / (1.0 + weights.sum()) ** 2)
-        problem = Problem.of(found.inputs, turned, projected, plane)
-        return problem, variance, 0.5
+        return _Prepared(Problem.of(found.inputs, turned, PLANE), variance, 0.5)
 
     def _distribution(self, X: FloatArray) -> CircularDistribution:
         means, variances = self._moments(X)
@@ -662,10 +707,10 @@ class ProjectedGPRegressor(_FieldRegressor):
         turn = np.array([[cos, -sin], [sin, cos]])
         covariance = (turn * variances[:, None, :]) @ turn.T
         dist = ProjectedNormal(means @ turn.T, 0.5 * (covariance + np.swapaxes(covariance, 1, 2)))
-        return dist if self.angle_multiple == 1 else folded(dist, int(self.angle_multiple), means, variances)
+        return dist if self.angle_multiple == 1 else _fold_multiple(dist, int(self.angle_multiple), means, variances)
 
 
-class WrappedGPRegressor(_FieldRegressor):
+class WrappedGPRegressor(_PlanarGPRegressor):
     r"""ψ = μ + f(x) + ε modulo 2π, f a Gaussian process on the line; the density of the angle is wrapped normal.
 
     Angles are unwrapped around their mean direction μ, to [μ - π, μ + π). This serves angles that stay away from the
@@ -727,25 +772,24 @@ class WrappedGPRegressor(_FieldRegressor):
         self.random_state = random_state
         self.verbose = verbose
 
-    def _prepare(self, found: Merged) -> tuple[Problem, float, float]:
-        groups = found.groups
-        self.center_ = float(np.angle(groups.weights @ np.exp(1j * groups.angles)))
-        turned = groups._replace(angles=np.asarray(wrap(groups.angles - self.center_)))
-        # One angle, or few that are equal, do not show that there is no variance.
-        variance = float(np.average(turned.angles**2, weights=groups.weights))
-        variance = max(variance, _UNKNOWN / (1.0 + float(groups.weights.sum())) ** 2)
-        problem = Problem.of(found.inputs, turned, wrapped, line)
-        return problem, variance, variance
+    def _prepare(self, found: MergedTraining) -> _Prepared:
+        replicates = found.replicates
+        self.center_ = float(np.angle(replicates.weights @ np.exp(1j * replicates.angles)))
+        turned = replicates._replace(angles=np.asarray(wrap(replicates.angles - self.center_)))
+        # One angle, or few that are equal, do not show that there is no variance; π²/3 is that of the uniform one.
+        variance = float(np.average(turned.angles**2, weights=replicates.weights))
+        variance = max(variance, np.pi**2 / 3.0 / (1.0 + float(replicates.weights.sum())) ** 2)
+        return _Prepared(Problem.of(found.inputs, turned, LINE), variance, variance)
 
     def _distribution(self, X: FloatArray) -> CircularDistribution:
         means, variances = self._moments(X)
         return WrappedNormal(self.center_ + means[:, 0], np.sqrt(variances[:, 0]))
 
 
-def folded(dist: ProjectedNormal, multiple: int, means: FloatArray, variances: FloatArray) -> GridDensity:
-    """The distribution of ψ whose multiple kψ has the given distribution, alike in all k parts of the turn: f(ψ) = g(kψ)."""
+def _fold_multiple(dist: ProjectedNormal, multiple: int, means: FloatArray, variances: FloatArray) -> GridDensity:
+    """The distribution of ψ whose multiple kψ has a given density g: f(ψ) = g(kψ), alike in all k parts of the turn."""
     # Curvature of the log density: that of the mean's distance, and that of the covariance's axes.
     bend = ((means**2).sum(axis=1) + variances.max(axis=1)) / variances.min(axis=1)
     count = cells(4.0 * float(bend.max(initial=0.0)))
-    nodes = -multiple * np.pi + 2.0 * np.pi / count * np.arange(count)
+    nodes = periodic_grid(count) - (multiple - 1) * np.pi
     return GridDensity(np.tile(dist[:, None].logpdf(nodes), multiple))

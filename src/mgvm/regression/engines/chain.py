@@ -9,39 +9,130 @@ and the prior's normaliser is 2π Π 2πI₀(p_i). Messages on a grid of the cir
 leave-one-out densities to rounding. There is no nugget: it would couple all inputs. In its place a few inputs may be as
 close as they like: gaps below a thousandth of the length scale count as that. A query point is one more link of the
 chain: the pair of couplings with its two neighbours takes the place of the one between them.
-
-What the exact chain says of inputs that are too close for its nodes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 from scipy.special import i0e, i1e, ive
 
+from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics import chain
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.regression.bounded_bfgs import minimise
-from mgvm.regression.noise import Groups, Noise
-from mgvm.regression.prior import Prior
+from mgvm.regression.engines.base import Accuracy, Engine, Posterior, Problem, Scored, Solution, UnresolvedError
+from mgvm.regression.noise import Noise, Replicates
+
+# ---- the engine -----------------------------------------------------------------------------------------------------
 
 
-class ChainTooFineError(ValueError):
-    """An exact chain would need too many nodes."""
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChainSolution(Solution):
+    """The exact posterior at given hyper-parameters."""
+
+    model: ChainModel
+    state: ChainState
+    scales: tuple[float, float]  # s² and ℓ
 
 
-_PRIOR_SPREAD = 1.5
-_MOST_NODES = 2048
-_MOST_PRODUCTS = 5e11
-_FINENESS = 4
-_CLOSEST = 1e-3  # length scales
-_STRETCH = 0.02  # of the line, by gaps that were widened
-_STEP = 1e-4  # of numerical slopes of the leave-one-out densities
+@dataclass(frozen=True, eq=False, kw_only=True)
+class ChainPosterior(Posterior):
+    """Messages of the chain, which a query joins as one more link."""
+
+    times: FloatArray  # (N,), rising
+    state: ChainState
+    scales: tuple[float, float]  # s² and ℓ
+
+    def leave_one_out(self) -> GridDensity:
+        """Marginals without the own likelihood."""
+        return GridDensity(self.state.full - self.state.site)
+
+    def predict(self, queries: FloatArray, rng: np.random.Generator | None = None) -> GridDensity:
+        """The exact distribution at every query (M, 1)."""
+        return predict_link(self.times, self.state, self.scales, np.asarray(queries, dtype=float).reshape(-1))
+
+
+class ChainEngine(Engine[ChainSolution]):
+    """Messages on a grid of the circle, O(N n²) for n nodes; `max_nodes` and `max_products` N n² bound them."""
+
+    def __init__(
+        self, problem: Problem, tol: float | None = None, *, max_nodes: int = 2048, max_products: float = 5e11
+    ):
+        times = np.asarray(problem.inputs, dtype=float)
+        kernel = problem.prior.kernels[0]
+        if problem.radial_scale != 0.0 or problem.prior.pair != "shared" or not is_exponential(kernel):
+            raise ValueError(
+                "the exact chain needs one kernel ConstantKernel() * Matern(nu=0.5), radial_scale='hard' and "
+                f"coordinates='shared', got {kernel}, {problem.radial_scale:g} and {problem.prior.pair!r}; use "
+                "inference='ep'"
+            )
+        if times.ndim != 2 or times.shape[1] != 1:
+            raise ValueError(f"the exact chain needs one input column, got shape {times.shape}; use inference='ep'")
+        if problem.criterion == "folds":
+            raise ValueError(
+                "inference='chain' chooses hyper-parameters by leave-one-out densities or the evidence and cannot "
+                "honour fit(groups=...): it holds out no blocks; use inference='ep', or leave groups out"
+            )
+        rising = np.diff(times[:, 0])
+        if not (rising > 0.0).all():
+            raise ValueError(
+                "inputs of an exact chain must be distinct and rising; merge the replicates of equal inputs"
+            )
+        # Inference is exact: every tolerance is met.
+        super().__init__(problem, Accuracy(far=0.0, near=0.0, end=0.0))
+        self._model = ChainModel(times[:, 0], problem.replicates, problem.noise, max_nodes, max_products)
+
+    def solve(self, vector: FloatArray, tolerance: float = 0.0) -> ChainSolution:
+        """The posterior at given hyper-parameters."""
+        prior, rho = self.problem.split(vector)
+        scales = self._scales(vector)
+        state = self._model.solve(*scales, rho)
+        loo = log_sum_exp(state.full) - log_sum_exp(state.full - state.site)
+        score = state.log_normalizer if self.problem.criterion == "evidence" else float(loo.sum())
+        return ChainSolution(
+            prior=prior, rho=rho, score=score, loo=loo, converged=True, model=self._model, state=state, scales=scales
+        )
+
+    def objective_and_gradient(self, vector: FloatArray, tolerance: float = 0.0) -> Scored[ChainSolution]:
+        """The same with the gradient of its score: exact of the evidence, else by differences."""
+        found = self.solve(vector)
+        if self.problem.criterion == "evidence":
+            slopes = self._model.evidence_gradient(found.state, *found.scales, found.rho)
+            return Scored(found, found.score, np.concatenate([self._turn(vector).T @ slopes[:2], slopes[2:]]))
+        step = 1e-4
+        ahead = [self.solve(vector + away).score for away in step * np.eye(vector.size)]
+        return Scored(found, found.score, (np.array(ahead) - found.score) / step)
+
+    def posterior(self, solution: ChainSolution) -> ChainPosterior:
+        """What is kept of a solution."""
+        return ChainPosterior(
+            prior=solution.prior,
+            rho=solution.rho,
+            converged=True,
+            mismatch=0.0,
+            log_evidence=solution.state.log_normalizer,
+            times=solution.model.times,
+            state=solution.state,
+            scales=solution.scales,
+        )
+
+    def _scales(self, vector: FloatArray) -> tuple[float, float]:
+        scales = exponential_scales(self.problem.split(vector)[0].kernels[0])
+        assert scales is not None  # the constructor has refused all other kernels
+        return scales
+
+    def _turn(self, vector: FloatArray) -> FloatArray:
+        """d (log s², log ℓ) / dθ: both are linear in the kernel's logarithms."""
+        here = np.log(self._scales(vector))
+        steps = np.eye(vector.size)[: self.problem.prior.theta.size]
+        return np.array([np.log(self._scales(vector + step)) - here for step in steps]).reshape(-1, 2).T
+
+
+# ---- the kernel -----------------------------------------------------------------------------------------------------
 
 
 def exponential_scales(kernel: Any) -> tuple[float, float] | None:
@@ -74,6 +165,9 @@ def couplings(gaps: FloatArray, variance: float, length: float) -> tuple[FloatAr
     return values, values * small / np.tanh(small)
 
 
+# ---- messages -------------------------------------------------------------------------------------------------------
+
+
 class ChainState(NamedTuple):
     """Messages at given hyper-parameters, all (N, n) and as logarithms up to constants."""
 
@@ -90,25 +184,27 @@ class ChainModel:
     """Inputs (N,), strictly rising, and what was observed there."""
 
     times: FloatArray
-    groups: Groups
+    replicates: Replicates
     noise: Noise
+    max_nodes: int = 2048
+    max_products: float = 5e11
 
     def gaps(self, length: float) -> tuple[FloatArray, np.ndarray]:
         """Gaps between neighbours (N - 1,), and which of them were widened: none where that would stretch the line."""
         gaps = np.diff(self.times)
-        wider = np.maximum(gaps, _CLOSEST * length)
-        if wider.sum() > (1.0 + _STRETCH) * gaps.sum():
+        wider = np.maximum(gaps, 1e-3 * length)
+        if wider.sum() > 1.02 * gaps.sum():
             wider = gaps
         return wider, wider > gaps
 
     def count(self, strengths: FloatArray, rho: FloatArray) -> int:
         """Nodes that resolve every conditional distribution; an error with the cure where they are too many."""
-        total = self.noise.concentration(rho) * self.groups.total
+        total = self.noise.concentration(rho) * self.replicates.total
         total[:-1] += strengths
         total[1:] += strengths
         wanted = 4 * math.ceil((25.0 + 7.5 * math.sqrt(float(total.max()))) / 4)
-        if wanted > _MOST_NODES or self.times.size * float(wanted) ** 2 > _MOST_PRODUCTS:
-            raise ChainTooFineError(
+        if wanted > self.max_nodes or self.times.size * float(wanted) ** 2 > self.max_products:
+            raise UnresolvedError(
                 f"an exact chain of {self.times.size} inputs would need {wanted} nodes each: some inputs are closer "
                 f"than {0.5 / max(float(strengths.max(initial=0.0)), 1e-300):.2g} length scales, or the noise is too "
                 "small; merge inputs that close, or use inference='ep'"
@@ -119,7 +215,7 @@ class ChainModel:
         """Messages, evidence and marginals."""
         strengths, _ = couplings(self.gaps(length)[0], variance, length)
         n = self.count(strengths, rho)
-        site = self.noise.likelihood(rho, self.groups, _nodes(n))[0]
+        site = self.noise.likelihood(rho, self.replicates, periodic_grid(n))[0]
         size = self.times.size
         parent, order = np.arange(-1, size - 1), np.arange(size)
         edges = np.zeros((size, 4))
@@ -146,20 +242,18 @@ class ChainModel:
         values, slopes = couplings(gaps, variance, length)
         slopes[widened] = 0.0
         surplus = self.pairs(state) - i1e(values) / i0e(values)
-        features = self.noise.likelihood(rho, self.groups, _nodes(state.full.shape[1]))[1]
+        features = self.noise.likelihood(rho, self.replicates, periodic_grid(state.full.shape[1]))[1]
         weights = _probabilities(state.full)
         noise = np.einsum("nj,njp->p", weights, features)
         return np.concatenate([[-float(surplus @ values), float(surplus @ slopes)], noise])
 
 
-def leave_one_out(state: ChainState) -> FloatArray:
-    """log p(y_n | all others) (N,): the marginal's mass over that of the marginal without its own likelihood."""
-    return _log_sum(state.full) - _log_sum(state.full - state.site)
+# ---- prediction -----------------------------------------------------------------------------------------------------
 
 
-def predict(model: ChainModel, state: ChainState, variance: float, length: float, queries: FloatArray) -> GridDensity:
+def predict_link(times: FloatArray, state: ChainState, scales: tuple[float, float], queries: FloatArray) -> GridDensity:
     """The exact distribution of the latent direction at every query point, one at a time."""
-    times = model.times
+    variance, length = scales
     after = np.searchsorted(times, queries)
     left, right = np.maximum(after - 1, 0), np.minimum(after, times.size - 1)
     # Of a link (n, n + 1) cut open, n knows all up to itself, n + 1 all from itself on.
@@ -167,16 +261,19 @@ def predict(model: ChainModel, state: ChainState, variance: float, length: float
     forward = state.full.copy()
     forward[:-1] -= state.up[1:]
     n = state.full.shape[1]
-    total = np.zeros((queries.size, _FINENESS * n))
-    for side, beliefs, gap in ((left, forward, queries - times[left]), (right, backward, times[right] - queries)):
+    total = np.zeros((queries.size, _FINER * n))
+    for link, beliefs, gap in ((left, forward, queries - times[left]), (right, backward, times[right] - queries)):
         inside = (gap >= 0.0) if beliefs is forward else (gap >= 0.0) & (after < times.size)
         inside &= (after > 0) if beliefs is forward else True
         strength, _ = couplings(np.maximum(gap[inside], 1e-12 * length), variance, length)
-        total[inside] += _message(beliefs[side[inside]], strength)
+        total[inside] += _message(beliefs[link[inside]], strength)
     exact = np.flatnonzero(times[right] == queries)
     if exact.size:
         total[exact] = _refined(state.full[right[exact]])
     return GridDensity(total)
+
+
+_FINER = 4  # nodes of a prediction, times those of the messages
 
 
 def _message(beliefs: FloatArray, strengths: FloatArray) -> FloatArray:
@@ -197,129 +294,10 @@ def _refined(logs: FloatArray) -> FloatArray:
 
 def _from_waves(waves: ComplexArray, count: int) -> FloatArray:
     """Logarithms on a finer grid of densities with given Fourier coefficients."""
-    values = np.fft.irfft(waves, _FINENESS * count, axis=1)
+    values = np.fft.irfft(waves, _FINER * count, axis=1)
     return np.asarray(np.log(np.maximum(values, 1e-16 * values.max(axis=1, keepdims=True))))
-
-
-def _nodes(count: int) -> FloatArray:
-    return np.asarray(-np.pi + 2.0 * np.pi / count * np.arange(count))
 
 
 def _probabilities(logs: FloatArray) -> FloatArray:
     weights = np.exp(logs - logs.max(axis=1, keepdims=True))
     return np.asarray(weights / weights.sum(axis=1, keepdims=True))
-
-
-def _log_sum(logs: FloatArray) -> FloatArray:
-    top = logs.max(axis=1)
-    return np.asarray(top + np.log(np.exp(logs - top[:, None]).sum(axis=1)))
-
-
-class ChainTuned(NamedTuple):
-    """Hyper-parameters with the exact posterior they give."""
-
-    prior: Prior
-    rho: FloatArray
-    model: ChainModel
-    state: ChainState
-    loo: FloatArray
-    log_evidence: float
-    objective: float
-
-    def predict(self, queries: Any) -> GridDensity:
-        """The exact distribution of the latent direction at query points (M, 1)."""
-        scales = exponential_scales(self.prior.kernels[0])
-        assert scales is not None
-        return predict(self.model, self.state, *scales, np.asarray(queries, dtype=float).reshape(-1))
-
-
-@dataclass
-class ChainTuning:
-    """The problem: distinct inputs (N, 1), observations grouped by input, and what is to be learnt."""
-
-    inputs: Any
-    groups: Groups
-    prior: Prior
-    noise: Noise
-    criterion: str = "loo"
-    report: Callable[[float], object] = lambda value: None
-    best: ChainTuned | None = field(default=None, init=False)
-
-    def __post_init__(self) -> None:
-        times = np.asarray(self.inputs, dtype=float).reshape(-1)
-        if self.prior.pair != "shared" or not is_exponential(self.prior.kernels[0]):
-            raise ValueError(
-                f"the exact chain needs one kernel ConstantKernel() * Matern(nu=0.5), got {self.prior.kernels[0]} with "
-                f"pair={self.prior.pair!r}; use inference='ep'"
-            )
-        order = np.argsort(times)
-        if times.size > 1 and not (np.diff(times[order]) > 0.0).all():
-            raise ValueError("inputs of an exact chain must be distinct; group the observations of equal inputs")
-        self._order = order
-        sorted_already = bool((order == np.arange(times.size)).all())
-        self._model = ChainModel(times[order], self.groups if sorted_already else self.groups.take(order), self.noise)
-
-    @property
-    def start(self) -> FloatArray:
-        """Where the search begins, and the centre of the weak prior."""
-        return np.concatenate([self.prior.theta, self.noise.start])
-
-    def _scales(self, vector: FloatArray) -> tuple[Prior, tuple[float, float], FloatArray]:
-        prior = self.prior.at(vector[: self.prior.theta.size])
-        scales = exponential_scales(prior.kernels[0])
-        assert scales is not None
-        return prior, scales, vector[self.prior.theta.size :]
-
-    def tuned(self, vector: FloatArray) -> ChainTuned:
-        """The posterior at given hyper-parameters."""
-        prior, scales, rho = self._scales(vector)
-        state = self._model.solve(*scales, rho)
-        parts = leave_one_out(state)
-        away = (vector - self.start) / _PRIOR_SPREAD
-        value = state.log_normalizer if self.criterion == "evidence" else float(parts.sum())
-        loo = np.empty_like(parts)
-        loo[self._order] = parts
-        objective = value - 0.5 * float(away @ away)
-        return ChainTuned(prior, rho, self._model, state, loo, state.log_normalizer, objective)
-
-    def solve(self, vector: FloatArray) -> tuple[ChainTuned, FloatArray]:
-        """The posterior, and the gradient of the objective: exact of the evidence, else by differences."""
-        found = self.tuned(vector)
-        if self.criterion == "evidence":
-            _, scales, rho = self._scales(vector)
-            slopes = self._model.evidence_gradient(found.state, *scales, rho)
-            gradient = np.concatenate([self._turn(vector).T @ slopes[:2], slopes[2:]])
-            return found, gradient - (vector - self.start) / _PRIOR_SPREAD**2
-        steps = _STEP * np.eye(vector.size)
-        return found, np.array([(self.tuned(vector + step).objective - found.objective) / _STEP for step in steps])
-
-    def _turn(self, vector: FloatArray) -> FloatArray:
-        """d (log s², log ℓ) / dθ: both are linear in the kernel's logarithms."""
-        here = np.log(self._scales(vector)[1])
-        steps = np.eye(vector.size)[: self.prior.theta.size]
-        return np.array([np.log(self._scales(vector + step)[1]) - here for step in steps]).reshape(-1, 2).T
-
-    def search(self, starts: list[FloatArray], max_iterations: int = 60) -> ChainTuned:
-        """The best of several searches; an interruption keeps the best so far."""
-        bounds = np.concatenate([self.prior.bounds, np.tile([-12.0, 12.0], (self.noise.start.size, 1))])
-        curvature = 0.1 * float(self.groups.total.sum()) + _PRIOR_SPREAD**-2
-        for start in starts:
-            minimise(self._negative, start, bounds, curvature=curvature, max_steps=max_iterations)
-        assert self.best is not None
-        return self.best
-
-    def finish(self, vector: FloatArray) -> ChainTuned:
-        """The posterior at given hyper-parameters."""
-        return self.tuned(vector)
-
-    def _negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
-        try:
-            found, gradient = self.solve(vector)
-        except ChainTooFineError:
-            if self.best is None:
-                raise
-            return np.inf, np.zeros(vector.size)  # beyond what the nodes resolve: the search steps back
-        if self.best is None or found.objective > self.best.objective:
-            self.best = found
-        self.report(found.objective)
-        return -found.objective, -gradient

@@ -1,0 +1,423 @@
+"""Whether predictions are honest, and how engines ran.
+
+Calibration: do highest-density regions that claim a share of the mass hold that share of what was seen? Traces: free
+energies that rise, and chains that mix or do not.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from mgvm import _validation as check
+from mgvm._validation import FloatArray
+from mgvm.plots._axes import flat_axes, scale_of
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+from numpy.typing import ArrayLike
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.container import BarContainer
+    from matplotlib.lines import Line2D
+
+# Okabe and Ito's colours, told apart with any kind of colour vision; the yellow is too pale for lines.
+_LINE, _CHANCE, _IDEAL, _BARS = "#0072B2", "#D5D8DC", "#5F6A72", "#9CC3E0"
+
+
+def calibration(
+    dist: Any,
+    y: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    masses: ArrayLike | None = None,
+    band: float = 0.95,
+    **line_options: Any,
+) -> list[Line2D]:
+    """Share of the y within their distributions' highest-density regions of mass m, against m.
+
+    On the diagonal distributions are honest, below it they claim too much (their regions are too small), above it too
+    little. The grey band is
+    where the line of n honest and independent predictions lies at each m with the probability `band`, by the binomial
+    distribution.
+
+    Parameters
+    ----------
+    dist : distribution on the circle
+        The predictions, as from ``predict_dist``: a distribution for each y, or one for all.
+    y : array_like
+        The angles that came, radians.
+    ax : axes, optional
+        Where to draw; new axes by default.
+    masses : array_like, optional
+        The m, each between 0 and 1; 0.02, 0.04, … 0.98 by default.
+    band : float, default 0.95
+        Probability of the grey band.
+    **line_options
+        Of the line, handed to ``Axes.plot``: color, label and so on.
+
+    Returns
+    -------
+    list of matplotlib.lines.Line2D
+        The line.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import VonMises
+    >>> from mgvm.plots import calibration
+    >>> seen = np.random.default_rng(0).vonmises(0.0, 2.0, size=200)
+    >>> (line,) = calibration(VonMises(0.0, 8.0), seen, masses=[0.5, 0.9])
+    >>> line.get_ydata()  # a dist that is too narrow
+    array([0.22, 0.53])
+    """
+    nominal = np.linspace(0.02, 0.98, 49) if masses is None else np.ravel(check.fraction(masses, "masses"))
+    found = _levels(dist, _seen(dist, y))
+    return reliability(nominal, (found[:, None] <= nominal).mean(axis=0), found.size, ax, band=band, **line_options)
+
+
+def reliability(
+    masses: ArrayLike,
+    shares: ArrayLike,
+    count: int,
+    ax: Axes | None = None,
+    *,
+    band: float = 0.95,
+    **line_options: Any,
+) -> list[Line2D]:
+    """The line of `calibration` from numbers: shares of `count` observations in regions of given masses.
+
+    Parameters
+    ----------
+    masses : array_like, shape (m,)
+        What the sets claimed, each between 0 and 1.
+    shares : array_like, shape (m,)
+        What they held, as ``mgvm.scores.coverage`` says it.
+    count : int
+        Observations; the grey band shrinks with it.
+    ax : axes, optional
+        Where to draw; new axes by default.
+    band : float, default 0.95
+        Probability of the grey band.
+    **line_options
+        Of the line, handed to ``Axes.plot``.
+
+    Returns
+    -------
+    list of matplotlib.lines.Line2D
+        The line.
+
+    Examples
+    --------
+    >>> from mgvm.plots import reliability
+    >>> (line,) = reliability([0.5, 0.9], [0.44, 0.93], 120, marker="o")
+    >>> line.axes.get_xlabel()
+    'mass that the sets claim'
+    """
+    nominal, observed = np.ravel(check.fraction(masses, "masses")), np.ravel(check.finite(shares, "shares"))
+    if not nominal.size or nominal.size != observed.size:
+        raise ValueError(
+            f"masses and shares must have as many values, at least one, got {nominal.size} and {observed.size}"
+        )
+    if observed.min() < 0.0 or observed.max() > 1.0:
+        raise ValueError(f"shares must lie between 0 and 1, got {observed.min():g} to {observed.max():g}")
+    number, chance = check.integer(count, "count", minimum=1), check.single_fraction(band, "band")
+    ax = flat_axes(ax)
+    fine = np.linspace(0.0, 1.0, 201)
+    ax.fill_between(fine, *_binomial_band(number, fine, chance), color=_CHANCE, linewidth=0.0, zorder=1)
+    ax.plot([0.0, 1.0], [0.0, 1.0], color=_IDEAL, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1.5)
+    order = np.argsort(nominal, kind="stable")
+    options = {"color": _LINE, "linewidth": 1.8, "zorder": 2.5, **line_options}
+    line = ax.plot(nominal[order], observed[order], **options)
+    _dress_shares(ax)
+    return line
+
+
+def pit_histogram(
+    values: ArrayLike,
+    ax: Axes | None = None,
+    *,
+    bins: int = 10,
+    band: float = 0.95,
+    **bar_options: Any,
+) -> BarContainer:
+    """Histogram of F(y) = P(-π <= Θ <= y) as a density: flat, at 1, when the distributions are honest.
+
+    High ends say that the distributions are too narrow, a hump that they are too wide, a slope that they lean to one
+    side. That holds for distributions that are narrow and far from the cut at ±π; for others only flat or not flat can
+    be told, and `calibration` says more. The grey band is where a bar of honest and independent predictions ends with
+    the probability `band`, by the binomial distribution.
+
+    Parameters
+    ----------
+    values : array_like
+        Between 0 and 1, as from ``mgvm.scores.pit``.
+    ax : axes, optional
+        Where to draw; new axes by default.
+    bins : int, default 10
+        Number of bars.
+    band : float, default 0.95
+        Probability of the grey band.
+    **bar_options
+        Handed to ``Axes.bar``: color, label and so on.
+
+    Returns
+    -------
+    matplotlib.container.BarContainer
+        The bars.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import VonMises, scores
+    >>> from mgvm.plots import pit_histogram
+    >>> seen = np.random.default_rng(0).vonmises(0.0, 2.0, size=200)
+    >>> bars = pit_histogram(scores.pit(VonMises(0.0, 8.0), seen), bins=5)
+    >>> [round(float(bar.get_height()), 2) for bar in bars]  # a dist that is too narrow
+    [1.7, 0.48, 0.45, 0.48, 1.9]
+    """
+    count = check.integer(bins, "bins", minimum=2)
+    chance = check.single_fraction(band, "band")
+    found = np.ravel(check.finite(values, "values"))
+    if not found.size:
+        raise ValueError("values is empty; at least one is needed")
+    if found.min() < 0.0 or found.max() > 1.0:
+        raise ValueError(f"values must lie between 0 and 1, got {found.min():g} to {found.max():g}; see scores.pit")
+    which = np.minimum((found * count).astype(np.int64), count - 1)
+    heights = np.bincount(which, minlength=count) * (count / found.size)
+    ax = flat_axes(ax)
+    lower, upper = count * _binomial_band(found.size, np.array([1.0 / count]), chance)[:, 0]
+    ax.axhspan(lower, upper, color=_CHANCE, linewidth=0.0, zorder=1)
+    options = {"color": _BARS, "edgecolor": "white", "linewidth": 0.8, "zorder": 2, **bar_options}
+    bars = ax.bar(np.arange(count) / count, heights, width=1.0 / count, align="edge", **options)
+    ax.axhline(1.0, color=_IDEAL, linewidth=0.9, linestyle=(0, (4, 2)), zorder=2.5)
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, max(1.08 * max(float(heights.max()), float(upper)), 1.2))
+    ax.set_xlabel("probability below what was seen")
+    ax.set_ylabel("density")
+    return bars
+
+
+def _seen(dist: Any, y: ArrayLike) -> FloatArray:
+    """The angles in the shape of the batch of distributions, or a row of them for one distribution."""
+    shape = getattr(dist, "batch_shape", None)
+    if shape is None:
+        raise TypeError(
+            f"distribution must be a distribution on the circle, as from predict_dist, got {type(dist).__name__}"
+        )
+    seen = check.angle_data(y, "y")
+    if not shape:
+        return np.ravel(seen)
+    if seen.shape != shape:
+        raise ValueError(
+            f"y must have an angle for each of the distributions, whose shape is {shape}, got shape {seen.shape}"
+        )
+    return seen
+
+
+def _levels(dist: Any, y: FloatArray) -> FloatArray:
+    """P(p(Θ) > p(y)): the mass of the highest-density region with y on its edge, shape (n,).
+
+    Sums over nodes that lie dense about the mean: u evenly spaced and tan(t / 2) = s tan(u / 2), which keeps the
+    circle's trapezoidal rule as sharp as it is for wide distributions. Distributions of several narrow modes, too sharp
+    for that, are summed over their quantiles, which take longer to find.
+    """
+    many = dist[..., None] if dist.batch_shape else dist
+    width = np.clip(np.sqrt(np.clip(1.0 - np.asarray(many.resultant_length()), 0.0, 1.0)), 1e-8, 0.5)
+    count, coarse = 1024, 0.01  # nodes; mass at one of them from which on a distribution is too sharp for them
+    even = (np.arange(count) + 0.5) * (2.0 * np.pi / count) - np.pi
+    # A width of 1/2 or more is a distribution too wide for anything but even nodes.
+    squeeze = width / (1.0 - width)
+    # A distribution without a mean direction says NaN.
+    nodes = np.nan_to_num(np.asarray(many.mean_direction())) + 2.0 * np.arctan(squeeze * np.tan(0.5 * even))
+    stretch = squeeze / (np.cos(0.5 * even) ** 2 + (squeeze * np.sin(0.5 * even)) ** 2)
+    density = np.asarray(many.pdf(nodes))
+    shares = density * stretch * (2.0 * np.pi / count)
+    height = np.asarray(dist.pdf(y))[..., None]
+    level = np.sum(np.where(density > height, shares, 0.0), axis=-1) / shares.sum(axis=-1)
+    sharp = (shares.max(axis=-1) > coarse) | (np.abs(shares.sum(axis=-1) - 1.0) > coarse)
+    if sharp.any():
+        narrow = dist[sharp] if dist.batch_shape else dist
+        level[sharp if dist.batch_shape else ...] = _levels_by_quantiles(narrow, y[sharp] if dist.batch_shape else y)
+    return np.ravel(level)
+
+
+def _levels_by_quantiles(dist: Any, y: FloatArray) -> FloatArray:
+    """The same: share of the quantiles at which the density is above that at y."""
+    many = dist[..., None] if dist.batch_shape else dist
+    density = np.asarray(many.pdf(many.icdf((np.arange(400) + 0.5) / 400)))
+    return np.asarray((density > np.asarray(dist.pdf(y))[..., None]).mean(axis=-1))
+
+
+def _binomial_band(count: int, share: FloatArray, chance: float) -> FloatArray:
+    """Shares (2, ...) between which that of `count` trials lies with the given probability."""
+    from scipy.stats import binom
+
+    tails = np.array([0.5 * (1.0 - chance), 0.5 * (1.0 + chance)])
+    return np.asarray(binom.ppf(tails[:, None], count, share)) / count
+
+
+def _dress_shares(ax: Axes) -> None:
+    ticks = np.linspace(0.0, 1.0, 5)
+    labels = [f"{100 * tick:.0f} %" for tick in ticks]
+    ax.set_xticks(ticks, labels)
+    ax.set_yticks(ticks, labels)
+    ax.set_xlim(0.0, 1.0)
+    ax.set_ylim(0.0, 1.0)
+    ax.set_aspect("equal")
+    ax.set_xlabel("mass that the sets claim")
+    ax.set_ylabel("share of what was seen in them")
+
+
+_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
+_FELL = "#D55E00"
+_HISTORIES = ("free_energy_", "lower_bounds_", "trace")
+
+
+def free_energy(result: Any, ax: Axes | None = None, **line_options: Any) -> list[Line2D]:
+    """F after each iteration t, a lower bound of log Z or of the log-likelihood: it rises and settles.
+
+    Iterations after which it is lower than before are ringed. There are none but where an angle is dropped by
+    ``CircularPCA(method="vb")``, which begins anew then, or where the E-step is not exact.
+
+    Parameters
+    ----------
+    result : object or array_like
+        What has a history: a fitted `CircularPCA` (``free_energy_``) or `TorusMixture` (``lower_bounds_``), the result
+        of `mean_field` (``trace``), or the numbers themselves, one column for each distribution of a batch.
+    ax : axes, optional
+        Where to draw; new axes by default.
+    **line_options
+        Handed to ``Axes.plot``: color, label and so on.
+
+    Returns
+    -------
+    list of matplotlib.lines.Line2D
+        The line, or one for each distribution of a batch.
+
+    Examples
+    --------
+    >>> from mgvm import MGvM
+    >>> from mgvm.inference import mean_field
+    >>> from mgvm.plots import free_energy
+    >>> result = mean_field(MGvM([2.0, 1.0], P=[[0.0, 1.5], [1.5, 0.0]]))
+    >>> (line,) = free_energy(result, label="mean field")
+    >>> len(line.get_xdata()) == len(result.trace)
+    True
+    """
+    history = _history(result)
+    ax = flat_axes(ax)
+    from matplotlib.ticker import MaxNLocator
+
+    steps = np.arange(1, len(history) + 1)
+    options = {"linewidth": 1.6, **line_options}
+    if len(history) < 40:
+        options = {"marker": ".", "markersize": 6.0, **options}
+    lines: list[Line2D] = []
+    for k, column in enumerate(history.T):
+        lines += ax.plot(steps, column, **{"color": _COLOURS[k % len(_COLOURS)], **options})
+        options.pop("label", None)
+        fell = np.flatnonzero(np.diff(column) < -1e-9 * np.maximum(np.abs(column[:-1]), 1.0)) + 1
+        if fell.size:
+            ax.plot(steps[fell], column[fell], "o", markersize=8.0, markerfacecolor="none", color=_FELL)
+    ax.set_xlabel("iteration")
+    ax.set_ylabel("free energy (nats)")
+    ax.xaxis.set_major_locator(MaxNLocator(integer=True))
+    ax.ticklabel_format(axis="y", useOffset=False)
+    return lines
+
+
+def _history(result: Any) -> FloatArray:
+    """Shape (iterations, distributions)."""
+    found = (getattr(result, name, None) for name in _HISTORIES)
+    # An array has a method called trace.
+    values = next((history for history in found if history is not None and not callable(history)), result)
+    if hasattr(result, "samples"):
+        raise TypeError("a Gibbs sampler has no free energy; draw its chains with mgvm.plots.trace")
+    try:
+        history = check.finite(values, "result")
+    except TypeError:
+        names, kind = ", ".join(_HISTORIES), type(result).__name__
+        raise TypeError(
+            f"result must have a history ({names}) or be numbers, got {kind}; fit an estimator first"
+        ) from None
+    if history.size == 0 or history.ndim == 0:
+        raise ValueError("the history is empty: the engine does not iterate, or has not run")
+    return history.reshape(len(history), -1)
+
+
+def trace(
+    result: Any, ax: Axes | None = None, *, angle: int | None = None, unit: str = "degrees", **options: Any
+) -> list[Line2D]:
+    """Draws of a Gibbs sampler in their order, a colour for each chain: log density, or one angle φ_d.
+
+    Chains that agree lie over each other and wander over the same range all along; a chain that stays by itself has
+    not mixed. Angles are drawn as points, for a line would cross the picture where they wrap.
+
+    Parameters
+    ----------
+    result : GibbsResult or array_like
+        What `mgvm.inference.gibbs` returns, or draws of shape (chains, draws) or (chains, draws, D) in radians.
+    ax : axes, optional
+        Where to draw; new axes by default.
+    angle : int, optional
+        Which angle; the log density by default (the first angle for an array).
+    unit : {"degrees", "radians", "hours", "compass"}
+        Of the angle.
+    **options
+        Handed to ``Axes.plot``.
+
+    Returns
+    -------
+    list of matplotlib.lines.Line2D
+        One for each chain.
+
+    Examples
+    --------
+    >>> from mgvm import MGvM
+    >>> from mgvm.inference import gibbs
+    >>> from mgvm.plots import trace
+    >>> result = gibbs(MGvM([2.0, 1.0], P=[[0.0, 1.5], [1.5, 0.0]]), 200, rng=0)
+    >>> len(trace(result, angle=1))
+    4
+    """
+    scale = scale_of(unit)
+    values, is_angle = _chains(result, angle)
+    ax = flat_axes(ax)
+    steps = np.arange(1, values.shape[1] + 1)
+    size = float(np.clip(60.0 / np.sqrt(values.shape[1]), 1.5, 6.0))
+    looks = {"linestyle": "none", "marker": ".", "markersize": size} if is_angle else {"linewidth": 0.8}
+    lines: list[Line2D] = []
+    for k, chain in enumerate(values):
+        shown = scale.coordinate(chain) if is_angle else chain
+        look = {"color": _COLOURS[k % len(_COLOURS)], "alpha": 0.75, "label": f"chain {k + 1}", **looks, **options}
+        lines += ax.plot(steps, shown, **look)
+    if is_angle:
+        ticks, names = scale.ticks(1, 1)
+        ax.set_yticks(ticks, names)
+        ax.set_ylim(ticks[0], ticks[-1])
+    ax.set_xlabel("draw")
+    ax.set_ylabel(f"angle {angle or 0}" if is_angle else "log density, not normalised")
+    ax.set_xlim(0.0, steps[-1] + 1.0)
+    return lines
+
+
+def _chains(result: Any, angle: int | None) -> tuple[FloatArray, bool]:
+    """Values (chains, draws), and whether they are angles."""
+    if hasattr(result, "samples"):
+        if angle is None:
+            return np.asarray(result.trace), False
+        draws = np.asarray(result.samples)
+    else:
+        draws = check.angle_data(result, "result")
+    if draws.ndim == 2:
+        draws = draws[..., None]
+    if draws.ndim != 3 or draws.shape[1] < 1:
+        raise ValueError(f"result must have shape (chains, draws) or (chains, draws, D), got {draws.shape}")
+    number = check.integer(0 if angle is None else angle, "angle", minimum=0)
+    if number >= draws.shape[2]:
+        raise ValueError(f"angle must be below the number of angles, {draws.shape[2]}, got {number}; they count from 0")
+    return draws[..., number], True
