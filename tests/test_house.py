@@ -22,17 +22,7 @@ SHORTEST_ALONE = 250  # lines of a private module that one other module imports
 MOST_CONSTANTS = 199  # names of numbers at the level of modules
 
 # Private modules that are short, have one importer, and stay, each with the reason.
-ONE_FIGURE = "one kind of figure, which the package names: as long as its mathematics"
-ALONE = {
-    "mgvm.datasets._simulated": "make_*, beside load_* and fetch_*",
-    "mgvm.plots._colours": ONE_FIGURE,
-    "mgvm.plots._doughnut": ONE_FIGURE,
-    "mgvm.plots._map": ONE_FIGURE,
-    "mgvm.plots._pairs": ONE_FIGURE,
-    "mgvm.plots._predicted": ONE_FIGURE,
-    "mgvm.plots._skeleton": ONE_FIGURE,
-    "mgvm.plots._traces": ONE_FIGURE,
-}
+ALONE: dict[str, str] = {}
 
 # Words of another time: DESIGN.md and `docs/architecture.md` say what stands in their place.
 FORBIDDEN = {"law", "laws", "road", "roads", "penal", "outer", "sides", "words", "pages", "jobs"}

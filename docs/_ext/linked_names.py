@@ -17,13 +17,16 @@ _MODULES = (
     "torus",
     "inference",
     "learning",
-    "models",
+    "regression",
+    "regression.baselines",
+    "mixture",
+    "pca",
     "datasets",
     "angles",
     "scores",
     "plots",
     "saving",
-    "jobs",
+    "workflows",
 )
 _CALL = re.compile(r"([A-Za-z_][\w.]*)(\(.*\))?")
 # Functions whose bare names cannot be taken for ordinary words or for parameters.

@@ -63,7 +63,7 @@ def angles_of(features: FloatArray) -> FloatArray:
 
 
 SOFT, HARD = "soft circle", "mGvM, hard circle"
-_RADII = {"soft": SOFT, "free": "free radius", "hard": HARD, "cv": "radius by folds"}
+_SCALES = {"soft": SOFT, "free": "free radial scale", "hard": HARD, "cv": "radial scale by folds"}
 
 
 class Model(NamedTuple):
@@ -74,10 +74,11 @@ class Model(NamedTuple):
     joint: bool = False
 
 
-def circular(radii: Sequence[str] = ("soft", "free", "hard"), label: str = "", **options: Any) -> list[Model]:
-    """Ours, by radius."""
+def circular(scales: Sequence[str] = ("soft", "free", "hard"), label: str = "", **options: Any) -> list[Model]:
+    """Ours, by what the radial scale is."""
     return [
-        Model(_RADII[radius] + label, CircularGPRegressor(radial_scale=radius, random_state=0, **options)) for radius in radii
+        Model(_SCALES[scale] + label, CircularGPRegressor(radial_scale=scale, random_state=0, **options))
+        for scale in scales
     ]
 
 
@@ -174,7 +175,7 @@ def _toy() -> Task:
     return Task(TOY, "14 points; the function at 100 points, errors by tenths", splits, models, paper)
 
 
-def _radii(full: bool) -> tuple[str, ...]:
+def _scales(full: bool) -> tuple[str, ...]:
     return ("soft", "free", "hard") if full else ("soft",)
 
 
@@ -243,7 +244,7 @@ def _uber(full: bool) -> list[Task]:
 
     def models(cv: Any) -> list[Model]:
         return [
-            *circular(_radii(full), **options),
+            *circular(_scales(full), **options),
             *([stacked(cv=cv, **options)] if full else []),
             stacked(kernel_too=True, cv=cv, **options),
             *baselines(doubled=True, kernel=weekly_kernel()),
@@ -287,7 +288,7 @@ def _wind(full: bool) -> list[Task]:
 
     stacks = [stacked(), stacked(kernel_too=True)]
     every = [*circular(), *stacks, *baselines()]
-    fewer = every if full else [*stacks, *circular(_radii(full)), *baselines()]
+    fewer = every if full else [*stacks, *circular(_scales(full)), *baselines()]
     one_by_folds = circular(("cv",)) if full else []
     number = "20" if full else "3"
     files = ("data_calm.csv",)
@@ -315,7 +316,7 @@ def _protein(full: bool) -> Task:
 
     options: dict[str, Any] = {"noise_order": 4, "n_starts": 1, "kernel": _rough_kernel()}
     models = [
-        *circular(_radii(full), **options),
+        *circular(_scales(full), **options),
         stacked(kernel_too=True, **options),
         stacked(kernel_too=True, mixture_too=True, **options),
         Model("torus mixture", MixtureRegressor(n_average=2)),

@@ -281,7 +281,7 @@ def shape(value: int | Iterable[int], name: str = "shape") -> tuple[int, ...]:
 
 
 def choice(value: Any, name: str, allowed: Iterable[str]) -> str:
-    """One of the allowed words."""
+    """One of the allowed strings."""
     options = list(allowed)
     if not isinstance(value, str) or value not in options:
         got = repr(value) if isinstance(value, str) else _describe(value)

@@ -46,7 +46,7 @@ class Distribution(Protocol):
         """E e^{ikΘ}."""
 
     def interval(self, mass: float, /) -> FloatArray:
-        """Highest-density arcs, ``batch_shape + (arcs, 2)``."""
+        """Arcs of the highest-density region, ``batch_shape + (arcs, 2)``."""
 
     def __getitem__(self, index: Any, /) -> Distribution:
         """The distributions at an index of the batch."""

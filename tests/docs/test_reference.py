@@ -7,7 +7,7 @@ from pathlib import Path
 import mgvm
 
 API = Path(__file__).parents[2] / "docs" / "api"
-BESIDE = ("jobs", "pages", "saving", "tables")  # public, but not loaded with the package
+BESIDE = ("regression.baselines", "report", "saving", "tables", "workflows")  # public, but not loaded with the package
 
 
 def listed():

@@ -11,8 +11,7 @@ from portable import angle, cholesky, cos, exp, inverse, polar, product, von_mis
 from scipy import sparse
 
 from mgvm import GvM, MGvM, MultivariateWrappedNormal
-from mgvm.inference._expectation_propagation import expectation_propagation
-from mgvm.inference.result import ConvergenceWarning, LogNormalizer
+from mgvm.inference import ConvergenceWarning, LogNormalizer, expectation_propagation
 from mgvm.natural.parameters import Natural
 
 

@@ -227,7 +227,7 @@ def test_the_full_table_takes_more_splits_and_residues(everything, originals):
 
 
 def test_models_by_name():
-    assert [model.name for model in circular(label="!")] == ["soft circle!", "free radius!", "mGvM, hard circle!"]
+    assert [model.name for model in circular(label="!")] == ["soft circle!", "free radial scale!", "mGvM, hard circle!"]
     assert [model.estimator.radial_scale for model in circular()] == ["soft", "free", "hard"]
     assert {model.estimator.radial_scale for model in engines(joint=True)} == {"hard"}
     assert sum(model.joint for model in engines(joint=True)) == 2

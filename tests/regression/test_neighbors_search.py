@@ -9,7 +9,7 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from mgvm import CircularGPRegressor
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning
 from mgvm.regression.engines import neighbors
 from mgvm.regression.engines.base import Problem
 from mgvm.regression.engines.dense import DenseEngine

@@ -188,7 +188,7 @@ class Facts(NamedTuple):
     moments: ComplexArray
 
 
-def _padded(eta: ComplexArray) -> ComplexArray:
+def _pad_to_order_two(eta: ComplexArray) -> ComplexArray:
     """Orders 0 and 1 as order 2."""
     missing = 2 - eta.shape[1]
     if missing > 0:
@@ -199,7 +199,7 @@ def _padded(eta: ComplexArray) -> ComplexArray:
 
 def gvm_facts(eta: ComplexArray, count: int = 4) -> Facts:
     """Facts of distributions with natural parameters eta (n, T), with at least `count` moments."""
-    eta = _padded(eta)
+    eta = _pad_to_order_two(eta)
     if eta.shape[1] == 2 and count <= 4:
         facts, reference, moments = order_two_moments(eta)
     else:
@@ -215,7 +215,7 @@ def gvm_sample(eta: ComplexArray, repeats: int, rng: np.random.Generator) -> Flo
     """
     from mgvm._numerics.gvm_sampling import sample_each, sample_tables
 
-    eta = _padded(eta)
+    eta = _pad_to_order_two(eta)
     if repeats >= 128:
         return sample_tables(eta, 0.05, rng, repeats).T
     if eta.shape[1] == 2:

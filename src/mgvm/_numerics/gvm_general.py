@@ -61,7 +61,7 @@ def turn_and_sum(row: np.ndarray, angle: float) -> None:
 
 
 @inner()
-def _grown(rows: np.ndarray) -> np.ndarray:
+def _grow(rows: np.ndarray) -> np.ndarray:
     """The same rows with room for as many more."""
     larger = np.empty((2 * rows.shape[0], rows.shape[1]))
     for i in range(rows.shape[0]):
@@ -94,7 +94,7 @@ def refine(c: np.ndarray, first: int, levels: int, drop: float) -> tuple[np.ndar
         for i in range(n):
             far = cells[i, 2] + cells[i, 3] < best - drop
             if far and n_aside == aside.shape[0]:
-                aside = _grown(aside)
+                aside = _grow(aside)
             for j in range(4):
                 if far:
                     aside[n_aside, j] = cells[i, j]
@@ -104,12 +104,12 @@ def refine(c: np.ndarray, first: int, levels: int, drop: float) -> tuple[np.ndar
         n = kept
         if level < levels:
             while cells.shape[0] < 2 * n:
-                cells = _grown(cells)
+                cells = _grow(cells)
             for i in range(n - 1, -1, -1):
                 cells[2 * i + 1, 0], cells[2 * i, 0] = 2.0 * cells[i, 0] + 1.0, 2.0 * cells[i, 0]
             n *= 2
     while cells.shape[0] < n + n_aside:
-        cells = _grown(cells)
+        cells = _grow(cells)
     for i in range(n_aside):
         for j in range(4):
             cells[n + i, j] = aside[i, j]

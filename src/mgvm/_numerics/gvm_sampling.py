@@ -10,7 +10,7 @@ of smaller area is used.
 
 * Around the mode: with δ = ψ + α and Y = sin²(δ/2) the drop 2Y(m + k sin²(δ/2 - α)) is at least 2mY.
 * Folded: x = |ψ| in [0, π] has the density e^{-G}(1 + r), where G = 2Y(m + k sin²((x+α)/2)), Y = sin²((x-α)/2), is
-  the drop on the side of the mode and r = e^{-2m c sin x} what the mirror side adds. To the left of the mode, x < α,
+  the drop on the side of the mode and r = e^{-2m c sin x} what the reflected side adds. To the left of the mode, x < α,
   sin²((x+α)/2) >= S = sin²(α/2); to its right sin²((x+α)/2) >= c² + (1 - 2c²)Y. So G >= aY + bY² on either side:
   quadratic near the mode, quartic at the cusp. The sides have hats of their own.
 
@@ -215,8 +215,8 @@ def _hat_right(m: float, k: float, c: float, s: float) -> HalfHat:
         for j in range(_PARTS):
             part = j / _PARTS
             sine = (1.0 - part) * s + part * last
-            mirror = math.exp(-2.0 * m * c2 * (1.0 - part - 1.0 / _PARTS))
-            share = max(share, (1.0 + mirror) * _behind(a, b, beta, top, where, sine * sine))
+            reflected = math.exp(-2.0 * m * c2 * (1.0 - part - 1.0 / _PARTS))
+            share = max(share, (1.0 + reflected) * _behind(a, b, beta, top, where, sine * sine))
     return _half_hat(beta, share * top, (1.0 + s) / max(c, 1e-300))
 
 
@@ -231,11 +231,11 @@ def _hat_left(m: float, k: float, c: float, s: float) -> HalfHat:
     # Between the j-th and the next of _PARTS equal parts of [0, α], sin x >= c j/_PARTS and sin²((α-x)/2) >= S (1 -
     # (j+1)/_PARTS)².
     fade = math.exp(-2.0 * m * c * c / _PARTS)
-    mirror, share = 1.0, 0.0
+    reflected, share = 1.0, 0.0
     for j in range(_PARTS):
         rest = 1.0 - (j + 1.0) / _PARTS
-        share = max(share, (1.0 + mirror) * _behind(a, 0.0, beta, top, where, valley * rest * rest))
-        mirror *= fade
+        share = max(share, (1.0 + reflected) * _behind(a, 0.0, beta, top, where, valley * rest * rest))
+        reflected *= fade
     return _half_hat(beta, share * top, t)
 
 
@@ -282,9 +282,9 @@ def draw(rng: np.random.Generator, shape: Shape, hat: Hat) -> tuple[float, float
         # x = α + δ; its range ends at 0 and π, where rounding must not step over.
         sin_x, cos_x = max(c * cosine + s * sine, 0.0), s * cosine - c * sine
         tilt = 2.0 * m * c * sin_x
-        mirror = accept * math.exp(-tilt) if tilt < 40.0 else 0.0
-        if u <= accept + mirror:
-            return cos_x, sin_x if u <= mirror else -sin_x
+        reflected = accept * math.exp(-tilt) if tilt < 40.0 else 0.0
+        if u <= accept + reflected:
+            return cos_x, sin_x if u <= reflected else -sin_x
 
 
 @entry()

@@ -89,13 +89,13 @@ class PanelMass:
         """Mass from the first edge to x, one more for each turn between."""
         turns = np.floor((x - self.edges[row, 0]) / (2.0 * np.pi))
         x = np.clip(x - turns * (2.0 * np.pi), self.edges[row, 0], self.edges[row, -1])
-        panel = _panel_of(self.edges[row], x)
+        panel = _find_panel(self.edges[row], x)
         nodes, weights = nodes_and_weights(np.stack([self.edges[row, panel], x], axis=-1))
         partial = (weights * self.dists[row][:, None, None].pdf(nodes)).sum(axis=(-2, -1))
         return turns + self.at_edges[row, panel] + partial / self.total[row, 0]
 
 
-def _panel_of(edges: FloatArray, value: FloatArray) -> np.ndarray:
+def _find_panel(edges: FloatArray, value: FloatArray) -> np.ndarray:
     """Index of the panel that holds each value; rows of edges may end in repeats."""
     inside = (edges[:, 1:-1] <= value[:, None]).sum(axis=-1)
     return np.minimum(inside, edges.shape[-1] - 2)
@@ -147,7 +147,7 @@ def _angle_at(dists: CircularDistribution, row: np.ndarray, p: FloatArray) -> Fl
     target = p + cumulative(np.arange(dists._size), np.full(dists._size, -np.pi))[row]
     turns = np.floor(target - table[row, 0])
     target = target - turns
-    panel = _panel_of(table[row], target)
+    panel = _find_panel(table[row], target)
     lower, upper = edges[row, panel], edges[row, panel + 1]
     left, right = table[row, panel], table[row, panel + 1]
     share = np.where(right > left, (target - left) / np.where(right > left, right - left, 1.0), 0.5)
@@ -311,7 +311,7 @@ class CircularDistribution(abc.ABC):
         return icdf(self, check.finite(p, "p"))
 
     def interval(self, mass: float) -> FloatArray:
-        """Highest-density arcs that hold ``mass``, shape ``batch_shape + (arcs, 2)``.
+        """Arcs of the highest-density region that holds ``mass``, shape ``batch_shape + (arcs, 2)``.
 
         Each row is (lower, upper) with -π <= lower < π and lower <= upper; an arc across ±π has upper > π.
         Distributions of a batch with fewer arcs are padded with NaN. The uniform distribution gives one arc around 0.

@@ -1,8 +1,8 @@
-"""Maximum likelihood for the GvM distribution: match the first T trigonometric moments.
+"""Weighted angles made ready for a fit, and maximum likelihood for the GvM distribution.
 
-With data moments m̂_t the log likelihood per angle is ℓ(η) = Re Σ conj(η_t) m̂_t - log Z(η): concave, its gradient the
-difference of moments, its Hessian minus the covariance of (cos tφ, sin tφ), which the moments 1..2T give. Newton's
-method climbs it
+The GvM of highest likelihood has the first T trigonometric moments m̂_t of the data. The log likelihood per angle is
+ℓ(η) = Re Σ conj(η_t) m̂_t - log Z(η): concave, its gradient the difference of moments, its Hessian minus the covariance
+of (cos tφ, sin tφ), which the moments 1..2T give. Newton's method climbs it
 
 * in η itself, for a single distribution;
 * for narrow data in a basis of their width. Their harmonics agree in all but their last digits: at a spread of h
@@ -89,7 +89,7 @@ def maximum_likelihood(angles: FloatArray, weights: FloatArray, order: int) -> C
     return _natural_parameters(fitted, sample)
 
 
-def best_order(angles: FloatArray, weights: FloatArray, criterion: str, highest: int) -> ComplexArray:
+def select_order(angles: FloatArray, weights: FloatArray, criterion: str, highest: int) -> ComplexArray:
     """Return the parameters of the order with the least AIC or BIC; the uniform distribution counts as order 0."""
     sample = Sample.of(angles, weights, "a GvM distribution")
     count = float(weights.sum())

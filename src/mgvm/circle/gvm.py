@@ -181,6 +181,6 @@ class GvM(ExponentialFamily):
         if isinstance(order, str):
             criterion = check.choice(order, "order", ("aic", "bic"))
             highest = check.integer(max_order, "max_order", minimum=1)
-            return cls(fitting.best_order(angles.ravel(), shares.ravel(), criterion, highest))
+            return cls(fitting.select_order(angles.ravel(), shares.ravel(), criterion, highest))
         harmonics = check.integer(order, "order", minimum=1)
         return cls(fitting.maximum_likelihood(angles.ravel(), shares.ravel(), harmonics))

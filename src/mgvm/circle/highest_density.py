@@ -74,7 +74,7 @@ def increasing_roots(
     return point
 
 
-def _ragged(rows: np.ndarray, size: int, *columns: FloatArray) -> list[FloatArray]:
+def _pad_rows(rows: np.ndarray, size: int, *columns: FloatArray) -> list[FloatArray]:
     """Columns of values, sorted by distribution, as matrices with one row a distribution, padded with NaN."""
     count = np.bincount(rows, minlength=size)
     place = np.arange(rows.size) - np.repeat(np.cumsum(count) - count, count)
@@ -91,7 +91,7 @@ def scan(dists: CircularDistribution) -> CriticalPoints:
     """Critical points of a flat batch, from the changes of sign of the slope over the distributions' scan points."""
     grid = dists._scan_points()
     following = np.concatenate([grid[:, 1:], grid[:, :1] + _TURN], axis=-1)
-    sign = _filled_signs(dists[:, None]._log_slope(grid))
+    sign = _fill_signs(dists[:, None]._log_slope(grid))
     row, column = np.nonzero(sign * np.roll(sign, -1, axis=-1) < 0)
     kind = sign[row, column].astype(int)
     lower, upper = grid[row, column], following[row, column]
@@ -109,7 +109,7 @@ def scan(dists: CircularDistribution) -> CriticalPoints:
     return CriticalPoints(row, angle, kind)
 
 
-def _filled_signs(slope: FloatArray) -> FloatArray:
+def _fill_signs(slope: FloatArray) -> FloatArray:
     """Signs along the last axis, a circle; where the slope is zero to rounding (1e-14), the sign before it."""
     sign = np.sign(np.where(np.abs(slope) < 1e-14, 0.0, slope))
     source = np.maximum.accumulate(np.where(sign != 0, np.arange(sign.shape[-1]), -1), axis=-1)
@@ -123,7 +123,7 @@ def modes(dist: CircularDistribution, block: int = 1024) -> tuple[FloatArray, Fl
     parts = [_modes(dists[i : i + block]) for i in range(0, max(dists._size, 1), block)]
     row = np.concatenate([part[0] + i * block for i, part in enumerate(parts)])
     angle, density = (np.concatenate([part[j] for part in parts]) for j in (1, 2))
-    angle, density = _ragged(row, dists._size, angle, density)
+    angle, density = _pad_rows(row, dists._size, angle, density)
     shape = (*dist.batch_shape, angle.shape[-1])
     return angle.reshape(shape), density.reshape(shape)
 
@@ -259,7 +259,7 @@ def _arcs(dists: CircularDistribution, mass: float) -> tuple[np.ndarray, FloatAr
     """Distribution, lower and upper end of each arc of a flat batch, in angular order."""
     slopes = _Slopes(dists)
     crossing = slopes.crossings(np.arange(slopes.row.size), _level(slopes, mass)[slopes.row])
-    row, lower, upper = _filled(dists, mass, *_join(slopes, crossing))
+    row, lower, upper = _fill_to_mass(dists, mass, *_join(slopes, crossing))
     flat = np.nonzero(slopes.count == 0)[0]
     half = np.full(flat.size, np.pi * mass)
     row, lower, upper = np.append(row, flat), np.append(lower, -half), np.append(upper, half)
@@ -300,7 +300,7 @@ def _join(slopes: _Slopes, crossing: FloatArray) -> tuple[np.ndarray, FloatArray
     return np.array(rows, dtype=int), np.array(lowers, dtype=float), np.array(uppers, dtype=float)
 
 
-def _filled(
+def _fill_to_mass(
     dists: CircularDistribution, mass: float, row: np.ndarray, lower: FloatArray, upper: FloatArray
 ) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """The arcs with their ends moved out until they hold the mass to rounding, all ends of a distribution by the same.
@@ -329,5 +329,5 @@ def interval(dist: CircularDistribution, mass: float, block: int = 1024) -> Floa
     dists = dist._flat()
     parts = [_arcs(dists[i : i + block], mass) for i in range(0, max(dists._size, 1), block)]
     rows = np.concatenate([part[0] + i * block for i, part in enumerate(parts)])
-    lower, upper = _ragged(rows, dists._size, *(np.concatenate([part[j] for part in parts]) for j in (1, 2)))
+    lower, upper = _pad_rows(rows, dists._size, *(np.concatenate([part[j] for part in parts]) for j in (1, 2)))
     return np.stack([lower, upper], axis=-1).reshape(*dist.batch_shape, lower.shape[-1], 2)

@@ -195,7 +195,7 @@ def maximum_likelihood(sample: Sample) -> tuple[FloatArray, FloatArray]:
     _, parameters = max(found, key=lambda pair: pair[0])
     if small is not sample:
         _, parameters = _climb(sample, parameters, scale=_inverse_curvature(small, parameters))
-    return _turned(parameters, sample.centre)
+    return _turn_back(parameters, sample.centre)
 
 
 def _heaviest(sample: Sample) -> float:
@@ -302,7 +302,7 @@ def _inverse(matrix: FloatArray) -> FloatArray:
     return (vectors / values) @ vectors.T
 
 
-def _turned(parameters: FloatArray, centre: float) -> tuple[FloatArray, FloatArray]:
+def _turn_back(parameters: FloatArray, centre: float) -> tuple[FloatArray, FloatArray]:
     """m and Σ of determinant one, turned back by the mean direction."""
     q, p = np.exp(parameters[2]), parameters[3]
     turn = np.array([[np.cos(centre), -np.sin(centre)], [np.sin(centre), np.cos(centre)]])

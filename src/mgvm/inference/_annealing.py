@@ -100,7 +100,8 @@ def annealed_log_normalizer(
     n_steps : int, optional
         Steps from 0 to 1. By default a short pilot run decides, so that the log weights vary by about 0.5.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (steps done, steps in all, "annealing").
+        True prints lines on standard error once the run takes long; a callable gets
+        (steps done, steps in all, "annealing").
     settings : AnnealingSettings
         How the couplings are grown.
 

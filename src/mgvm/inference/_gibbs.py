@@ -160,7 +160,8 @@ def gibbs(
     start : array_like, shape (n_chains, D) or (D,), optional
         First angles. With a start the couplings do not grow during the burn-in.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (rounds done, rounds in all, "gibbs").
+        True prints lines on standard error once the run takes long; a callable gets
+        (rounds done, rounds in all, "gibbs").
 
     Returns
     -------

@@ -235,9 +235,9 @@ class Cells(NamedTuple):
         """Half-widths, (D - 1,)."""
         return np.pi / self.sizes
 
-    def starts(self, dists: int) -> np.ndarray:
+    def starts(self, batch: int) -> np.ndarray:
         """Where each distribution's cells begin."""
-        return np.searchsorted(self.rows, np.arange(dists, dtype=self.rows.dtype))
+        return np.searchsorted(self.rows, np.arange(batch, dtype=self.rows.dtype))
 
     def keep(self, chosen: np.ndarray) -> Cells:
         """Those chosen by a mask or by places."""
@@ -314,10 +314,10 @@ def _growth(order: int) -> tuple[FloatArray, FloatArray]:
 
 def find_nodes(dist: Natural, doubled: int = 0, settings: GridSettings = DEFAULT_SETTINGS) -> Nodes:
     """The nodes that carry weight, of distributions a (m, D) with dense P and Q, analytic angle last."""
-    dists = dist.a.shape[0]
+    batch = dist.a.shape[0]
     sizes = rule_sizes(dist, doubled)
     analytic_size = int(sizes[-1])
-    cells, cuts = _first_cells(dists, sizes[:-1], settings)
+    cells, cuts = _first_cells(batch, sizes[:-1], settings)
     frame = Frame(dist, analytic_size)
     if cuts.size == 0:
         frame = _move_anchors(dist, cells, frame, analytic_size)
@@ -327,33 +327,33 @@ def find_nodes(dist: Natural, doubled: int = 0, settings: GridSettings = DEFAULT
     cells, high = _prune(cells, cuts, frame, reach, settings.most_nodes)
     frame = _move_anchors(dist, high, frame, analytic_size)
     value = _integrate_cells(cells, frame)
-    best = np.maximum.reduceat(value, cells.starts(dists))
+    best = np.maximum.reduceat(value, cells.starts(batch))
     chosen = value > best[cells.rows] - reach
     return Nodes(cells.keep(chosen), frame, value[chosen])
 
 
-def _first_cells(dists: int, sizes: np.ndarray, settings: GridSettings) -> tuple[Cells, np.ndarray]:
+def _first_cells(batch: int, sizes: np.ndarray, settings: GridSettings) -> tuple[Cells, np.ndarray]:
     """All cells to begin with, and how often each angle's are cut in four to make at least `sizes`."""
     cuts = np.zeros(sizes.size, dtype=np.int64)
     first = sizes.copy()
-    most = (settings.first_alone if dists <= settings.few else settings.first_in_batch)[sizes.size]
+    most = (settings.first_alone if batch <= settings.few else settings.first_in_batch)[sizes.size]
     while sizes.prod() > settings.whole[sizes.size] and first.prod() > most:
         cuts[np.argmax(first)] += 1
         first = -(-sizes // 4**cuts)
     count = int(first.prod())
     places = np.indices(tuple(first), dtype=np.int32).reshape(sizes.size, count)
-    return Cells(np.repeat(np.arange(dists, dtype=np.int32), count), np.tile(places, dists), first), cuts
+    return Cells(np.repeat(np.arange(batch, dtype=np.int32), count), np.tile(places, batch), first), cuts
 
 
 def _prune(cells: Cells, cuts: np.ndarray, frame: Frame, reach: float, most: int) -> tuple[Cells, Cells]:
     """The finest cells after all cuts, less those that a bound shows to be negligible; and a high cell of each."""
-    dists = frame.base.size
+    batch = frame.base.size
     while cuts.any():
         bound = bounds(cells, frame)
         # Taylor's lower bound: somewhere in the cell v is at least the upper bound less twice the slack.
         least = bound - 2.0 * frame.slack(cells.rows, cells.radius)
-        best = np.maximum.reduceat(least, cells.starts(dists))
-        high = cells.keep(_largest_places(bound, cells, dists))
+        best = np.maximum.reduceat(least, cells.starts(batch))
+        high = cells.keep(_largest_places(bound, cells, batch))
         cells = cells.keep(bound > best[cells.rows] - reach)
         angles = cuts == cuts.max()
         _check_count(cells.rows.size * 4 ** int(angles.sum()), cells.sizes * 4**angles, most)
@@ -371,11 +371,11 @@ def _check_count(count: int, sizes: np.ndarray, most: int) -> None:
         )
 
 
-def _largest_places(value: FloatArray, cells: Cells, dists: int) -> np.ndarray:
+def _largest_places(value: FloatArray, cells: Cells, batch: int) -> np.ndarray:
     """Where each distribution's largest value stands."""
-    largest = np.maximum.reduceat(value, cells.starts(dists))
+    largest = np.maximum.reduceat(value, cells.starts(batch))
     hits = np.flatnonzero(value == largest[cells.rows])
-    return hits[np.searchsorted(cells.rows[hits], np.arange(dists))]
+    return hits[np.searchsorted(cells.rows[hits], np.arange(batch))]
 
 
 def _move_anchors(dist: Natural, cells: Cells, frame: Frame, analytic_size: int) -> Frame:

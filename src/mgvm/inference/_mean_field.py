@@ -161,7 +161,8 @@ def mean_field(
     rng : None, int or Generator
         For random starts.
     progress : bool or callable
-        True prints lines on standard error once the run takes long; a callable gets (sweeps done, max_sweeps, "mean_field").
+        True prints lines on standard error once the run takes long; a callable gets
+        (sweeps done, max_sweeps, "mean_field").
 
     Returns
     -------
@@ -236,8 +237,8 @@ def _make_starts(
     n_starts = check.integer(n_starts, "n_starts", minimum=1)
     if dist.dimension == 1:
         n_starts = 1  # one sweep is exact
-    dists = int(np.prod(dist.a.shape[:-1], dtype=int))
-    starts = np.repeat(_default_starts(dist, n_starts, engine.multiply, rng)[None], dists, axis=0)
+    batch = int(np.prod(dist.a.shape[:-1], dtype=int))
+    starts = np.repeat(_default_starts(dist, n_starts, engine.multiply, rng)[None], batch, axis=0)
     if start is not None:
         given = check.finite_complex(start, "start")
         if given.shape != dist.a.shape[-1:] and given.shape != dist.a.shape:
@@ -371,13 +372,13 @@ def _rank_optima(moments: ComplexArray, energy: FloatArray, converged: np.ndarra
     order = np.argsort(-energy, axis=1, kind="stable")
     energy = np.take_along_axis(energy, order, axis=1)
     ended = np.take_along_axis(converged, order, axis=1)
-    dists = np.arange(order.shape[0])
+    rows = np.arange(order.shape[0])
     new = np.zeros(order.shape, dtype=bool)
     new[:, 0] = True
     for i in range(1, order.shape[1]):
         new[:, i] = ended[:, i]
         for j in range(i):
-            apart = np.abs(moments[dists, order[:, i]] - moments[dists, order[:, j]]).max(axis=1)
+            apart = np.abs(moments[rows, order[:, i]] - moments[rows, order[:, j]]).max(axis=1)
             new[:, i] &= ~new[:, j] | (apart > _DISTINCT)
     return RankedOptima(order, energy, new)
 

@@ -53,8 +53,8 @@ def refuse_text(X: Any) -> None:
             return
         columns = np.arange(1 if X.ndim < 2 else X.shape[1])
     else:
-        words = [name for name in X.columns if X[name].dtype.kind == "O" and X[name].map(type).eq(str).any()]
-        columns = np.flatnonzero([name in words or str(kinds[name]) in ("category", "str") for name in X.columns])
+        texts = [name for name in X.columns if X[name].dtype.kind == "O" and X[name].map(type).eq(str).any()]
+        columns = np.flatnonzero([name in texts or str(kinds[name]) in ("category", "str") for name in X.columns])
     if columns.size:
         raise ValueError(
             f"could not convert string to float: X has text in {_columns(X, columns)}; encode it first, with "

@@ -286,8 +286,8 @@ class Prior:
             for b, slope in zip(self.coupling(), slopes, strict=True)
         ]
         if self.pair == "coregionalised":
-            outer = np.einsum("aibj,ij->ab", blocks, matrices[0])
-            slope = (outer + outer.T) @ self._lower()
+            paired = np.einsum("aibj,ij->ab", blocks, matrices[0])
+            slope = (paired + paired.T) @ self._lower()
             out.append(np.array([slope[1, 1] * np.exp(self.mixing[0]), slope[1, 0]]))
         return np.concatenate(out)
 

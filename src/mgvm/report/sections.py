@@ -27,7 +27,8 @@ if TYPE_CHECKING:
 def open_page(title: str, result: WorkflowResult) -> Page:
     """A page that begins with what was found, in sentences, and ends with how."""
     data = result.data
-    subtitle = f"{data.source}: {data.rows:,} rows, {data.used:,} of them in the training set"
+    training = f", {data.used:,} of them in the training set" if data.used else ""  # a saved model was fitted before
+    subtitle = f"{data.source}: {data.rows:,} rows{training}"
     made = ", ".join(f"{name} {version}" for name, version in result.versions.items())
     page = Page(title, subtitle=subtitle, footer=f"Made in {result.seconds:.1f} s with seed {result.seed} by {made}.")
     page.section("In short").items(result.sentences)
@@ -39,7 +40,8 @@ def open_page(title: str, result: WorkflowResult) -> Page:
 def add_data(page: Page, data: DataRead) -> Page:
     """What was read, column by column, and what became of gaps."""
     page.section("Data")
-    page.text(f"{data.rows:,} rows were read from `{data.source}`, and {data.used:,} of them are the training set.")
+    training = f", and {data.used:,} of them are the training set" if data.used else ""
+    page.text(f"{data.rows:,} rows were read from `{data.source}`{training}.")
     rows = [
         [column.name, column.role, column.unit or "numbers", column.missing, column.smallest, column.largest]
         for column in data.columns

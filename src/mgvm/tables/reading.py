@@ -175,7 +175,7 @@ def _parse(path: Path, text: str, between: str, decimal: str, missing: Sequence[
 
 
 def _ragged(text: str, between: str) -> str | None:
-    """The first line with more fields than the header, in words."""
+    """The first line with more fields than the header, as a sentence."""
     import csv
 
     width = 0
@@ -192,11 +192,11 @@ def _ragged(text: str, between: str) -> str | None:
     return None
 
 
-def _as_numbers(words: Sequence[str]) -> list[float]:
+def _as_numbers(texts: Sequence[str]) -> list[float]:
     found = []
-    for word in words:
+    for text in texts:
         try:
-            found.append(float(word))
+            found.append(float(text))
         except ValueError:
             continue
     return found

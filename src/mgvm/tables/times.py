@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 TIMES = ("hours", "days", "time-of-day")
 _CLOCK = re.compile(r"\s*(\d{1,2}):(\d{2})(?::(\d{2}(?:\.\d+)?))?\s*")
-_PARTS = re.compile(r"\s*(\d{1,4})([-/.])(\d{1,2})[-/.](\d{1,4})")
+_DATE = re.compile(r"\s*(\d{1,4})([-/.])(\d{1,2})[-/.](\d{1,4})")
 
 
 def hours_of_day(frame: pd.DataFrame, name: str) -> FloatArray:
@@ -124,7 +124,7 @@ def _stamps(column: pd.Series) -> list[Any]:
 
 def _year_first(text: str, day_first: bool) -> str:
     """The text with its date in the order of ISO 8601."""
-    parts = _PARTS.match(text)
+    parts = _DATE.match(text)
     if parts is None or len(parts[1]) > 2:
         return text
     day, month = (parts[1], parts[3]) if day_first else (parts[3], parts[1])
@@ -133,7 +133,7 @@ def _year_first(text: str, day_first: bool) -> str:
 
 def _day_first(texts: list[str | None], name: str) -> bool:
     """Whether dates begin with the day: they do with dots; slashes are told by a number above 12."""
-    found = [parts for parts in (_PARTS.match(text) for text in texts if text is not None) if parts]
+    found = [parts for parts in (_DATE.match(text) for text in texts if text is not None) if parts]
     loose = [parts for parts in found if len(parts[1]) <= 2]
     if not loose or all(parts[2] == "." for parts in loose):
         return True

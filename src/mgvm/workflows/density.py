@@ -32,7 +32,7 @@ from mgvm.workflows.comparison import (
 )
 from mgvm.workflows.options import DensityOptions
 from mgvm.workflows.predictions import add_columns
-from mgvm.workflows.results import ColumnRead, DataRead, DensityResult, Parameter, load_saved
+from mgvm.workflows.results import ColumnRead, DataRead, DensityResult, Parameter, Run, load_saved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -96,7 +96,7 @@ def run_density(
     warnings = (*(text for column in columns for text in column.warnings), *fit.warnings, *slow)
     fitted = _Fitted(fit.model, names, tuple(column.unit for column in columns), Y)
     data = _describe_data(source, names, columns, used)
-    return _result(table, fitted, data, evaluation, options.seed, options.samples, begin, warnings)
+    return _result(table, fitted, evaluation, Run(data, options.seed, begin, warnings), options.samples)
 
 
 def apply_density(
@@ -140,8 +140,8 @@ def apply_density(
     evaluation = score_saved(_name_ours(len(names)), rows, RANK, source)
     reads = tuple(_describe_data(source, names, columns, used).columns)
     warnings = tuple(text for column in columns for text in column.warnings)
-    data = DataRead(source, len(Y), 0, reads)
-    return _result(table, _Fitted(model, names, units, Y), data, evaluation, seed, samples, begin, warnings)
+    run = Run(DataRead(source, len(Y), 0, reads), seed, begin, warnings)
+    return _result(table, _Fitted(model, names, units, Y), evaluation, run, samples)
 
 
 class _Fitted(NamedTuple):
@@ -153,30 +153,21 @@ class _Fitted(NamedTuple):
     Y: FloatArray
 
 
-def _result(
-    table: pd.DataFrame,
-    fitted: _Fitted,
-    data: DataRead,
-    evaluation: Evaluation,
-    seed: int,
-    samples: int,
-    begin: float,
-    warnings: tuple[str, ...],
-) -> DensityResult:
+def _result(table: pd.DataFrame, fitted: _Fitted, evaluation: Evaluation, run: Run, samples: int) -> DensityResult:
     there = np.asarray(~np.isnan(fitted.Y).all(axis=1))
     responsibilities = _responsibilities(fitted, there)
     components = _describe_components(fitted, responsibilities)
     predictions = add_columns(table, _describe_rows(fitted, there, responsibilities))
     return DensityResult(
-        data=data,
+        data=run.data,
         model=fitted.model,
         sentences=_summarize(fitted, components, evaluation),
         parameters=_parameters(fitted.model),
         comparison=evaluation.comparison,
         calibration=evaluation.calibration,
-        seed=seed,
-        seconds=time.perf_counter() - begin,
-        warnings=warnings,
+        seed=run.seed,
+        seconds=time.perf_counter() - run.begin,
+        warnings=run.warnings,
         angles=fitted.names,
         units=fitted.units,
         Y=fitted.Y[there],

@@ -39,7 +39,7 @@ class InputColumn:
 
     @property
     def meaning(self) -> str:
-        """Its unit in words."""
+        """Its unit for people."""
         if self.kind in ("hours", "days"):
             return f"{self.kind} since {str(self.origin).replace('T00:00:00', '')}"
         return {"number": "", "angle": self.unit, "time-of-day": "hours of the day"}[self.kind]
@@ -125,7 +125,7 @@ def find_inputs(
     """What the input columns of a table are; `circular` names angles, with ":unit" behind where it is not `unit`."""
     if time_as is not None:
         check.choice(time_as, "time_as", TIMES)
-    circular_units = dict(_split_unit(word, frame, unit) for word in circular)
+    circular_units = dict(_split_unit(text, frame, unit) for text in circular)
     asked = find_columns(frame, [*names, *(name for name in circular_units if name not in names)])
     if not asked:
         raise TableError("there is no input column; name at least one")
@@ -140,9 +140,9 @@ def find_inputs(
     return Inputs(tuple(columns))
 
 
-def _split_unit(word: str, frame: pd.DataFrame, unit: str) -> tuple[str, str]:
-    name, colon, own = word.rpartition(":")
-    return (name, own) if colon and word not in frame.columns else (word, unit)
+def _split_unit(text: str, frame: pd.DataFrame, unit: str) -> tuple[str, str]:
+    name, colon, own = text.rpartition(":")
+    return (name, own) if colon and text not in frame.columns else (text, unit)
 
 
 def _time_column(frame: pd.DataFrame, name: str, time_as: str | None) -> InputColumn:

@@ -30,7 +30,7 @@ from mgvm.workflows.comparison import (
 )
 from mgvm.workflows.options import PCAOptions
 from mgvm.workflows.predictions import add_columns
-from mgvm.workflows.results import ColumnRead, DataRead, Parameter, PCAResult, load_saved
+from mgvm.workflows.results import ColumnRead, DataRead, Parameter, PCAResult, Run, load_saved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -87,7 +87,7 @@ def run_pca(
     slow = () if fit.converged else ("the fit did not converge within its iterations; its numbers may still change",)
     fitted = _Fitted(fit.model, names, Unit(options.unit or "degrees"), scale)
     data = _describe_data(source, names, values, used, scaled=options.scale)
-    return _result(table, values, fitted, data, evaluation, options.seed, begin, (*fit.warnings, *slow))
+    return _result(table, values, fitted, evaluation, Run(data, options.seed, begin, (*fit.warnings, *slow)))
 
 
 def apply_pca(
@@ -132,7 +132,8 @@ def apply_pca(
         scored = _log_likelihood(model, (values[used] - scale.center) / scale.spread, scale)
         evaluation = score_saved(OURS, RowScores(scored), RANK, source)
     reads = tuple(ColumnRead.of(name, "column", "", values[:, d]) for d, name in enumerate(names))
-    return _result(table, values, fitted, DataRead(source, len(values), 0, reads), evaluation, seed, begin, ())
+    run = Run(DataRead(source, len(values), 0, reads), seed, begin)
+    return _result(table, values, fitted, evaluation, run)
 
 
 class _Scale(NamedTuple):
@@ -160,16 +161,7 @@ class _Fitted(NamedTuple):
     scale: _Scale
 
 
-def _result(
-    table: pd.DataFrame,
-    values: FloatArray,
-    fitted: _Fitted,
-    data: DataRead,
-    evaluation: Evaluation,
-    seed: int,
-    begin: float,
-    warnings: tuple[str, ...],
-) -> PCAResult:
+def _result(table: pd.DataFrame, values: FloatArray, fitted: _Fitted, evaluation: Evaluation, run: Run) -> PCAResult:
     model, names, unit, scale = fitted
     Y = (values - scale.center) / scale.spread
     there = ~np.isnan(Y).all(axis=1)
@@ -182,15 +174,15 @@ def _result(
     columns = {f"angle{d + 1}": np.round(unit.from_radians(angles[:, d]), 6) for d in range(angles.shape[1])}
     columns |= {f"{name}_denoised": denoised[:, d] for d, name in enumerate(names)}
     return PCAResult(
-        data=data,
+        data=run.data,
         model=model,
         sentences=_summarize(model, names, evaluation),
         parameters=_parameters(model, scaled=scale.is_scaled),
         comparison=evaluation.comparison,
         calibration=evaluation.calibration,
-        seed=seed,
-        seconds=time.perf_counter() - begin,
-        warnings=warnings,
+        seed=run.seed,
+        seconds=time.perf_counter() - run.begin,
+        warnings=run.warnings,
         columns=names,
         unit=unit,
         Y=values[there],

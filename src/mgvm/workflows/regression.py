@@ -175,7 +175,7 @@ def apply_regression(
         rows = score_angles(model.predict_dist(inputs.scale(X[scored])), y[scored], unit)
         evaluation = score_saved(OURS, rows, PIT, source)
     progress(0, 0, f"predicting {len(X):,} rows")
-    learnt_X, learnt_y = _training_set(model)
+    training_X, training_y = _training_set(model)
     gaps = () if whole.all() else (f"Rows without an input, not predicted: {int((~whole).sum()):,}.",)
     return RegressionResult(
         data=DataRead(source, len(X), 0, tuple(columns), gaps),
@@ -190,8 +190,8 @@ def apply_regression(
         angle=angle,
         unit=unit,
         inputs=inputs,
-        X=inputs.unscale(learnt_X),
-        y=learnt_y,
+        X=inputs.unscale(training_X),
+        y=training_y,
         predictions=add_columns(table, predict_columns(model, inputs.scale(X), angle, unit)),
         asked=X,
         predicted_at=f"the {len(X):,} rows of {source}",

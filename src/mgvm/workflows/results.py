@@ -7,7 +7,7 @@ import platform
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -176,6 +176,15 @@ class Parameter:
     name: str
     value: str
     meaning: str
+
+
+class Run(NamedTuple):
+    """What a run has read, its seed, when it began (by `time.perf_counter`), and the warnings that came up."""
+
+    data: DataRead
+    seed: int
+    begin: float
+    warnings: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True, kw_only=True)
