@@ -8,8 +8,7 @@ import numpy as np
 from portable import polar
 from scipy import sparse
 
-from mgvm.inference._mean_field import mean_field
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning, mean_field
 from mgvm.natural.parameters import Natural
 
 

@@ -12,8 +12,8 @@ from scipy import sparse, stats
 from scipy.special import i0e
 
 from mgvm import GridDensity, GvM, MGvM
-from mgvm.inference import LogNormalizer, exact_chain
-from mgvm.inference._exact_chain import ChainResult, Messages, chain_log_normalizers
+from mgvm.inference import ChainResult, LogNormalizer, exact_chain
+from mgvm.inference._exact_chain import Messages, chain_log_normalizers
 from mgvm.natural.graph import forest
 from mgvm.natural.parameters import Natural, concentrations, natural
 

@@ -10,7 +10,8 @@ from scipy import integrate, special
 from torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge, rotated
 
 from mgvm import GvM
-from mgvm.inference._exact_grid import analytic_last, exact_grid, grid_log_normalizers, reorder
+from mgvm.inference import exact_grid
+from mgvm.inference._exact_grid import analytic_last, grid_log_normalizers, reorder
 from mgvm.inference._grid_cells import GridSettings, find_nodes
 
 EPS = np.finfo(float).eps

@@ -9,7 +9,8 @@ from scipy import interpolate, stats
 from torus_distributions import bimodal, couplings, distribution_of, random_distribution, ridge
 
 from mgvm.angles import wrap
-from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
+from mgvm.inference import exact_grid
+from mgvm.inference._exact_grid import grid_log_normalizers
 from mgvm.inference._grid_cells import Cells, Frame, GridSettings, Points, rule_sizes
 
 BOUNDED = {

@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from inference.mean_field_distributions import as_sparse, quietly, random_distribution
 
-from mgvm.inference._mean_field import mean_field
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning, mean_field
 from mgvm.natural.parameters import Natural
 
 

@@ -11,9 +11,9 @@ from portable import exp, polar
 
 from mgvm import GvM
 from mgvm._numerics.gvm import gvm_facts
-from mgvm.inference import _coordinate_ascent
+from mgvm.inference import _coordinate_ascent, mean_field
 from mgvm.inference._coordinate_ascent import gvm_step, sweeper
-from mgvm.inference._mean_field import mean_field, planes
+from mgvm.inference._mean_field import planes
 from mgvm.natural.parameters import Natural, dense_coupling
 
 

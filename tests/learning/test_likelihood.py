@@ -10,8 +10,7 @@ from naive import torus, torus_moments
 from scipy.optimize import minimize
 from torus_distributions import distribution_of
 
-from mgvm.inference import exact_chain, exact_grid
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning, exact_chain, exact_grid
 from mgvm.learning import likelihood
 from mgvm.learning._likelihood import EdgeStatistics
 from mgvm.natural.parameters import pack, unpack

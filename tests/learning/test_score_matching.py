@@ -12,7 +12,7 @@ from torus_distributions import distribution_of, random_distribution
 
 from mgvm import MGvM
 from mgvm._validation import DegreesWarning
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning
 from mgvm.learning import Submodel, score_matching
 from mgvm.learning.row_sums import MemoryRows
 from mgvm.learning.rows import as_rows

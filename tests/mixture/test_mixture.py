@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mgvm import GridDensity, TorusMixture
 from mgvm._validation import DegreesWarning
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning
 from mgvm.mixture import em
 from mgvm.mixture.families.directed import DirectedFamily
 

@@ -1,4 +1,4 @@
-"""Slow twins of edge tests and penalised score matching: designs by unit vectors, leaving rows out, proximal steps."""
+"""Slow twins of edge tests and the group lasso: designs by unit vectors, leaving rows out, proximal steps."""
 
 from __future__ import annotations
 

@@ -17,7 +17,7 @@ from sklearn.preprocessing import FunctionTransformer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mgvm import CircularPCA
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning
 from mgvm.pca import em, priors
 from mgvm.pca import rows as row_sources
 from mgvm.pca.e_step import Gibbs, MeanField, Parameters, Quadrature, expectation

@@ -15,7 +15,7 @@ from sklearn.utils.estimator_checks import check_estimator
 from mgvm import CircularGPRegressor
 from mgvm._validation import DegreesWarning
 from mgvm.circle import GridDensity
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning
 from mgvm.regression.base import Training, merge_replicates
 from mgvm.regression.engines.dense import DenseEngine
 from mgvm.regression.gp import choose_radial_scale

@@ -18,7 +18,7 @@ from sklearn.preprocessing import StandardScaler
 
 from mgvm import CircularGPRegressor, CircularStackingRegressor
 from mgvm._validation import DegreesWarning
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning
 from mgvm.regression.baselines import (
     GvMRegressor,
     KernelCircularRegressor,

@@ -9,17 +9,16 @@ import pytest
 from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern, WhiteKernel
 
 from mgvm import CircularGPRegressor
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning
 from mgvm.regression.engines import neighbors
 from mgvm.regression.engines.base import Problem
 from mgvm.regression.engines.dense import DenseEngine
+from mgvm.regression.engines.neighborhood import Neighborhood, default_count
 from mgvm.regression.engines.neighbors import (
-    Neighborhood,
     NeighborsEngine,
     NeighborsPosterior,
     NeighborsPropagation,
     NeighborsSettings,
-    default_count,
 )
 from mgvm.regression.engines.tilted import Observations
 from mgvm.regression.noise import GvMNoise, Replicates

@@ -7,7 +7,7 @@ from scipy import sparse
 from sklearn.exceptions import NotFittedError
 
 import mgvm
-from mgvm.circle.base import CircularDistribution
+from mgvm.circle import CircularDistribution
 from mgvm.pca import CircularPCA, KinematicTree
 from mgvm.saving import load, notes_of, save
 

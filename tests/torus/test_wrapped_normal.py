@@ -16,7 +16,7 @@ from portable import cholesky, product, spaced
 from mgvm import MGvM, MultivariateWrappedNormal, WrappedNormal
 from mgvm._validation import DegreesWarning
 from mgvm.circle import CircularDistribution, base
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning
 from mgvm.torus import lattice, wrapped_normal
 
 

@@ -7,7 +7,7 @@ import pytest
 
 import mgvm
 from mgvm import scores
-from mgvm.inference.result import ConvergenceWarning
+from mgvm.inference import ConvergenceWarning
 from mgvm.tables import Unit
 from mgvm.workflows.comparison import (
     MASSES,

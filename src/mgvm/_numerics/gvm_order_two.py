@@ -233,7 +233,7 @@ def _step(curvature: float, k: float) -> float:
 
 @inner(forceinline=True, fastmath={"contract"})
 def _bands(m: float, k: float, t: float, w: float) -> tuple[float, float, float, float]:
-    """Where the drop can be small: inner and outer end of the well's |τ|, lower and upper end of the tilt's τ.
+    """Where the drop can be small: nearest and furthest end of the well's |τ|, lower and upper end of the tilt's τ.
 
     Small is either part of the drop below 34.5: a Gaussian leaves 1e-16 outside.
     """
@@ -242,13 +242,13 @@ def _bands(m: float, k: float, t: float, w: float) -> tuple[float, float, float,
     # |cos ψ - cos α| < reach, with 1 - cos α = 2t²w.
     reach, depth = math.sqrt(2.0 * deepest / max(k, 1e-300)), 2.0 * t * t * w
     low, high = max(depth - reach, 0.0), min(depth + reach, almost_all)
-    inner, outer = math.sqrt(low / (2.0 - low)), math.sqrt(high / (2.0 - high))
+    nearest, furthest = math.sqrt(low / (2.0 - low)), math.sqrt(high / (2.0 - high))
     # sin²((ψ+α)/2) < deepest/(2m), which binds nobody where m is small
     share = min(0.5 * deepest / max(m, 1e-300), 0.5 * almost_all)
     tangent = math.sqrt(share / (1.0 - share))
     lower = (tangent + t) / min(tangent * t - 1.0, -1e-3)
     upper = (tangent - t) / (1.0 + tangent * t)
-    return inner, outer, lower, upper if m > 0.5 * deepest else 1e3
+    return nearest, furthest, lower, upper if m > 0.5 * deepest else 1e3
 
 
 @inner(fastmath={"contract"})
@@ -262,15 +262,15 @@ def find_windows(peaks: np.ndarray, count: int) -> None:
     for i in range(count):
         k, m, cosine, sine = peaks[2, i], peaks[3, i], peaks[4, i], peaks[5, i]
         t, w = cosine / (1.0 + sine), 0.5 * (1.0 + sine)
-        inner, outer, lower, upper = _bands(m, k, t, w)
+        nearest, furthest, lower, upper = _bands(m, k, t, w)
         # Where the valley between the peaks is not deep, one window covers both.
-        merged = inner <= 0.0
+        merged = nearest <= 0.0
         peaks[6, i] = 0.5 * _step(m + k * cosine * cosine, k) * (1.0 if merged else 1.0 + t * t)
-        peaks[7, i] = max(-outer, lower)
-        peaks[8, i] = min(outer if merged else -inner, upper)
-        peaks[9, i] = inner
+        peaks[7, i] = max(-furthest, lower)
+        peaks[8, i] = min(furthest if merged else -nearest, upper)
+        peaks[9, i] = nearest
         # A second peak 54 nats down is left out; so deep, because it weighs in 1 - |m₁| beside 1/(2K).
-        peaks[10, i] = inner if merged or m * cosine * cosine > 27.0 else outer
+        peaks[10, i] = nearest if merged or m * cosine * cosine > 27.0 else furthest
 
 
 @inner(fastmath={"contract"})

@@ -72,11 +72,11 @@ def show(
 
 def text_table(rows: Sequence[Sequence[str]], align: str = "") -> list[str]:
     """Rows of texts in columns; `align` has an l or an r for each, and ends with that of the rest (by default l)."""
-    sides = (align or "l").ljust(len(rows[0]), (align or "l")[-1])
+    alignments = (align or "l").ljust(len(rows[0]), (align or "l")[-1])
     widths = [max(len(row[k]) for row in rows) for k in range(len(rows[0]))]
     lines = []
     for row in rows:
-        cells = zip(row, widths, sides, strict=True)
+        cells = zip(row, widths, alignments, strict=True)
         lines.append("  ".join(cell.rjust(n) if side == "r" else cell.ljust(n) for cell, n, side in cells).rstrip())
     return lines
 

@@ -296,12 +296,12 @@ def _embed_bytes(data: bytes, name: str) -> Picture:
         width, height = (round(side * PIXELS_PER_INCH / dots) for side in (width, height))
         return Picture(_address("image/png", data), width, height)
     opening = re.search(rb"<svg\b[^>]*>", data[:5000])
-    sides = dict(re.findall(rb'\s(width|height)="([\d.]+)pt"', opening[0])) if opening else {}
-    if len(sides) < 2:
+    lengths = dict(re.findall(rb'\s(width|height)="([\d.]+)pt"', opening[0])) if opening else {}
+    if len(lengths) < 2:
         raise ValueError(
             f"{name} is no PNG picture, and no SVG drawing of Matplotlib; give one of these, or the figure"
         )
-    width, height = (round(float(sides[side]) * PIXELS_PER_INCH / 72.0) for side in (b"width", b"height"))
+    width, height = (round(float(lengths[side]) * PIXELS_PER_INCH / 72.0) for side in (b"width", b"height"))
     return Picture(_address("image/svg+xml", data), width, height)
 
 
