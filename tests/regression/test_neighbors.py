@@ -7,13 +7,8 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, DotProduct, Ex
 from mgvm._numerics.propagation import cavity_response, krige, site_pull
 from mgvm.regression.engines.base import Problem
 from mgvm.regression.engines.dense import DenseEngine
-from mgvm.regression.engines.neighbors import (
-    Neighborhood,
-    NeighborsEngine,
-    NeighborsSettings,
-    embedding,
-    krige_sites,
-)
+from mgvm.regression.engines.neighborhood import Neighborhood, embedding
+from mgvm.regression.engines.neighbors import NeighborsEngine, NeighborsSettings, krige_sites
 from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Replicates
 from mgvm.regression.prediction import project_gaussians
 from mgvm.regression.prior import NUGGET, Prior

@@ -13,13 +13,12 @@ from mgvm.inference import ConvergenceWarning
 from mgvm.regression.engines import neighbors
 from mgvm.regression.engines.base import Problem
 from mgvm.regression.engines.dense import DenseEngine
+from mgvm.regression.engines.neighborhood import Neighborhood, default_count
 from mgvm.regression.engines.neighbors import (
-    Neighborhood,
     NeighborsEngine,
     NeighborsPosterior,
     NeighborsPropagation,
     NeighborsSettings,
-    default_count,
 )
 from mgvm.regression.engines.tilted import Observations
 from mgvm.regression.noise import GvMNoise, Replicates

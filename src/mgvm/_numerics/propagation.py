@@ -9,14 +9,13 @@ one small symmetric system with three right sides. Sites may be indefinite (on t
 LDLᵀ, whose pivots tell whether it is positive definite. Natural parameters ξ belong to T(x) = (x₁, x₂, x₁², x₁x₂, x₂²):
 S = -[[2ξ₃, ξ₄], [ξ₄, 2ξ₅]].
 
-How the marginals of a Gaussian answer to a change of all its sites.
-
-Slopes of kriging from the sites of neighbours, in the sites and in the kernel, from Y = Cov[x_j, x_n] and μ alone.
+Slopes in the sites and in the kernel follow from Y and μ alone,
 
     d mean = Σ_j Y_jᵀ(dh_j - dS_j μ_j),   dV = -Σ_j Y_jᵀ dS_j Y_j,
 
 and in the covariances K̃ of target and neighbours d mean = Σ_ab G_aᵀ dK̃_ab r_b, dV = Σ_ab G_aᵀ dK̃_ab G_b with G_n =
-1, G_j = -S_j Y_j, r_n = 0, r_j = h_j - S_j μ_j. The notation is that of `neighbour_propagation`.
+1, G_j = -S_j Y_j, r_n = 0, r_j = h_j - S_j μ_j. For the dense kernel matrix, where every marginal answers to every
+site, the response is `moment_response`.
 """
 
 from __future__ import annotations
@@ -177,7 +176,6 @@ def covariance_pull(
     return out
 
 
-_FLOOR = 1e-10  # of variances: that along the radius vanishes on the circle
 Near = tuple[IntArray, FloatArray]  # neighbours (N, m), and 1 where their sites count, 0 where they are left out
 Conditional = tuple[FloatArray, FloatArray, FloatArray]  # K⁻¹ (N, m, m), w (N, m), v (N,)
 # log-likelihoods (N, nodes), cos and sin of the nodes (2, nodes), and τ⁻² (negative on the circle itself)
@@ -365,8 +363,9 @@ def _tilted(weights: FloatArray, powers: FloatArray, points: FloatArray, out: Fl
         s1 += w2 * c * c
         s2 += w2 * c * s
         s3 += w2 * s * s
+    floor = 1e-10  # that of `mgvm.inference._planar_gaussian`: the variance along the radius vanishes on the circle
     out[0], out[1] = m1, m2
-    out[2], out[3], out[4] = s1 - m1 * m1 + _FLOOR, s2 - m1 * m2, s3 - m2 * m2 + _FLOOR
+    out[2], out[3], out[4] = s1 - m1 * m1 + floor, s2 - m1 * m2, s3 - m2 * m2 + floor
 
 
 @inner(fastmath={"contract"})
@@ -391,7 +390,7 @@ def sweep(
 
     Returns how far each marginal moved, in standard deviations; infinite for those without distribution.
     """
-    values, points, pull = tables
+    values, points, radial_precision = tables
     m, count = near[0].shape[1], values.shape[1]
     system = np.zeros((2 * m, _padded(2 * m + 3)))
     weights, powers = np.empty(count), np.empty((4, count))
@@ -402,7 +401,7 @@ def sweep(
         _project(system, conditional[2][n], moments)
         if not (pivot > 0.0 and _natural(moments, cavity)):
             continue
-        if not math.isfinite(weigh(cavity, values[n], points, pull, weights, powers)):
+        if not math.isfinite(weigh(cavity, values[n], points, radial_precision, weights, powers)):
             continue
         _tilted(weights, powers, points, moments)
         if _natural(moments, matched):

@@ -19,11 +19,6 @@ from numpy.typing import NDArray
 from mgvm._numerics.elementary import bounded_exp, entry, inner, mills_ratio, positive_log
 
 _ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
-_BACKWARD = -2.0  # D below which moments may have to be done again: where |D|⁸ weight exceeds the bound
-_UNSAFE, _LIGHT = 1e3, 1e-6
-_LONGEST = 60  # terms of the continued fraction: below rounding for D < -2
-_TINY = 1e-300
-_LEAST = -700.0  # logarithm of a weight, relative to the largest
 _SUMS = {"contract", "reassoc", "nsz"}
 FloatArray = NDArray[np.float64]
 
@@ -44,17 +39,18 @@ def _first(d: float) -> tuple[float, float, float]:
 
 
 @inner(forceinline=True, fastmath={"contract"})
-def _polar(xi: FloatArray, c: float, s: float, pull: float) -> tuple[float, float]:
+def _polar(xi: FloatArray, c: float, s: float, radial_precision: float) -> tuple[float, float]:
     """1/√a and D in a direction."""
-    scale = 1.0 / math.sqrt(pull - 2.0 * (xi[2] * c * c + xi[3] * c * s + xi[4] * s * s))
-    return scale, (xi[0] * c + xi[1] * s + pull) * scale
+    scale = 1.0 / math.sqrt(radial_precision - 2.0 * (xi[2] * c * c + xi[3] * c * s + xi[4] * s * s))
+    return scale, (xi[0] * c + xi[1] * s + radial_precision) * scale
 
 
 @inner()
 def _continued(scale: float, d: float, powers: FloatArray) -> None:
     """E[r^k], k = 1..4, for D < 0: from J_k/J_{k-1} of high k down."""
-    ratio = 0.5 * (d + math.sqrt(d * d + 4.0 * _LONGEST))
-    for k in range(_LONGEST, 5, -1):
+    longest = 60  # terms: below rounding for D < -2
+    ratio = 0.5 * (d + math.sqrt(d * d + 4.0 * longest))
+    for k in range(longest, 5, -1):
         ratio = k / (ratio - d)
     # E[r^k] is the product of J₂/J₁ .. J_{k+1}/J_k.
     for k in range(5, 1, -1):
@@ -66,19 +62,24 @@ def _continued(scale: float, d: float, powers: FloatArray) -> None:
 
 @inner(fastmath={"contract"})
 def _log_weights(
-    xi: FloatArray, values: FloatArray, points: FloatArray, pull: float, weights: FloatArray, powers: FloatArray
+    xi: FloatArray,
+    values: FloatArray,
+    points: FloatArray,
+    radial_precision: float,
+    weights: FloatArray,
+    powers: FloatArray,
 ) -> None:
     """Logarithms of the nodes' weights, and E[r^k], the first with a minus sign where D < -2; NaN where a < 0."""
     for j in range(values.shape[0]):
-        scale, d = _polar(xi, points[0, j], points[1, j], pull)
+        scale, d = _polar(xi, points[0, j], points[1, j], radial_precision)
         zeroth, first, lift = _first(d)
         # Without an integral D is not finite, which the bits of a logarithm would hide.
-        weights[j] = (values[j] - 0.5 * pull) + (lift + positive_log(first * (scale * scale))) + 0.0 * d
+        weights[j] = (values[j] - 0.5 * radial_precision) + (lift + positive_log(first * (scale * scale))) + 0.0 * d
         one = zeroth / first + d
         two = max(2.0 + d * one, 0.0)
         three = max(3.0 * one + d * two, 0.0)
         square = scale * scale
-        powers[0, j] = one * scale if d >= _BACKWARD else -max(one, _TINY) * scale
+        powers[0, j] = one * scale if d >= -2.0 else -max(one, 1e-300) * scale
         powers[1, j] = two * square
         powers[2, j] = three * (square * scale)
         powers[3, j] = max(4.0 * two + d * three, 0.0) * (square * square)
@@ -89,7 +90,7 @@ def _normalise(weights: FloatArray, top: float) -> float:
     """Probabilities from logarithms, in place; returns their sum before."""
     total = 0.0
     for j in range(weights.shape[0]):
-        weights[j] = bounded_exp(max(weights[j] - top, _LEAST))
+        weights[j] = bounded_exp(max(weights[j] - top, -700.0))
         total += weights[j]
     share = 1.0 / total
     for j in range(weights.shape[0]):
@@ -99,20 +100,25 @@ def _normalise(weights: FloatArray, top: float) -> float:
 
 @inner()
 def weigh(
-    xi: FloatArray, values: FloatArray, points: FloatArray, pull: float, weights: FloatArray, powers: FloatArray
+    xi: FloatArray,
+    values: FloatArray,
+    points: FloatArray,
+    radial_precision: float,
+    weights: FloatArray,
+    powers: FloatArray,
 ) -> float:
     """Probabilities of the nodes into `weights` and E[r^k], k = 1..4, into `powers` (4, nodes); returns log Z.
 
-    `pull` is τ⁻², negative for the circle itself. NaN where the cavity has no integral.
+    `radial_precision` is τ⁻², negative for the circle itself. NaN where the cavity has no integral.
     """
     count, top = values.shape[0], -np.inf
-    if pull < 0.0:
+    if radial_precision < 0.0:
         for j in range(count):
             c, s = points[0, j], points[1, j]
             weights[j] = values[j] + xi[0] * c + xi[1] * s + xi[2] * c * c + xi[3] * c * s + xi[4] * s * s
             powers[0, j] = powers[1, j] = powers[2, j] = powers[3, j] = 1.0
     else:
-        _log_weights(xi, values, points, pull, weights, powers)
+        _log_weights(xi, values, points, radial_precision, weights, powers)
     for j in range(count):
         if not weights[j] < np.inf:
             return np.nan
@@ -121,9 +127,10 @@ def weigh(
     for j in range(count):
         if powers[0, j] < 0.0:
             powers[0, j] = -powers[0, j]
-            if weights[j] > _LIGHT:
-                scale, d = _polar(xi, points[0, j], points[1, j], pull)
-                if d**8 * weights[j] > _UNSAFE:
+            # The recurrence loses |D|⁸ of rounding: where that weighs more than 1e3 it is done again.
+            if weights[j] > 1e-6:
+                scale, d = _polar(xi, points[0, j], points[1, j], radial_precision)
+                if d**8 * weights[j] > 1e3:
                     _continued(scale, d, powers[:, j])
     return top + math.log(total * (2.0 * math.pi / count))
 
@@ -205,7 +212,7 @@ def _crosses(
 
 @entry()
 def tilted_moments(
-    xi: FloatArray, values: FloatArray, features: FloatArray, points: FloatArray, pull: float
+    xi: FloatArray, values: FloatArray, features: FloatArray, points: FloatArray, radial_precision: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
     """Of every row n: log Z (n,), E[T] (n, 5), Cov[T] (n, 5, 5), E[features] (n, p), Cov[T, features] (n, 5, p).
 
@@ -218,7 +225,7 @@ def tilted_moments(
     feature_mean, cross = np.zeros((rows, extra)), np.zeros((rows, 5, extra))
     weights, powers = np.empty(count), np.empty((4, count))
     for n in range(rows):
-        log_normalizer[n] = weigh(xi[n], values[n], points, pull, weights, powers)
+        log_normalizer[n] = weigh(xi[n], values[n], points, radial_precision, weights, powers)
         if not np.isfinite(log_normalizer[n]):
             continue
         _means(weights, powers, points, mean[n])
@@ -232,7 +239,7 @@ def tilted_moments(
 
 
 @entry(fastmath={"contract"})
-def direction_log_density(xi: FloatArray, points: FloatArray, pull: float) -> FloatArray:
+def direction_log_density(xi: FloatArray, points: FloatArray, radial_precision: float) -> FloatArray:
     """log I₁ (or the distribution on the circle itself) at the nodes, unnormalised; (n, nodes)."""
     rows, count = xi.shape[0], points.shape[1]
     out = np.empty((rows, count))
@@ -240,10 +247,10 @@ def direction_log_density(xi: FloatArray, points: FloatArray, pull: float) -> Fl
         own = xi[n]
         for j in range(count):
             c, s = points[0, j], points[1, j]
-            if pull < 0.0:
+            if radial_precision < 0.0:
                 out[n, j] = own[0] * c + own[1] * s + own[2] * c * c + own[3] * c * s + own[4] * s * s
             else:
-                scale, d = _polar(own, c, s, pull)
+                scale, d = _polar(own, c, s, radial_precision)
                 _, first, lift = _first(d)
                 out[n, j] = lift + positive_log(first * (scale * scale))
     return out

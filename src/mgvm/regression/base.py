@@ -1,7 +1,7 @@
-"""What every regressor with an angular target shares: checked input, replicated inputs merged, predictions of a
-distribution.
+"""What every regressor with an angular target shares: predictions from a distribution, input checks, merged replicates.
 
-What circular regressors refuse or warn of in X and y: what is wrong, where, and the cure.
+`CircularRegressor` makes everything a user asks from `predict_dist`. What X and y may not be is refused, or warned of,
+with what is wrong, where, and the cure.
 """
 
 from __future__ import annotations
@@ -25,12 +25,201 @@ from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
 from mgvm.regression.noise import Replicates
 
-_WILD = 1e3  # ratio of standard deviations of two columns beyond which one length scale cannot serve both
-_LARGEST = 1e150
-_NAMED = 5  # columns spelt out in a message
+_BLOCK = 4096  # distributions held at once: a few thousand grids of a few thousand nodes stay below 100 MB
 
 
-def targets(y: Any) -> FloatArray:
+class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
+    """A regressor whose target is an angle: everything follows from `predict_dist`, a distribution for every row."""
+
+    @abc.abstractmethod
+    def predict_dist(self, X: Any) -> CircularDistribution:
+        """The distribution of the angle at every row of X, as one batch."""
+
+    def predict(self, X: Any) -> FloatArray:
+        """Mean directions in [-π, π); where none is preferred, the highest mode (0 for the uniform distribution)."""
+        X = _indexable(X)
+        out = np.empty(_length(X))
+        for rows, which, dist in self._distributions(X):
+            out[rows] = _directions(dist)[which]
+        return out
+
+    def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
+        """log p(y | x) of every row."""
+        X, angles = _indexable(X), check_targets(y)
+        check_consistent_length(X, angles)
+        out = np.empty(angles.size)
+        for rows, which, dist in self._distributions(X):
+            for begin in range(0, rows.size, _BLOCK):
+                part = slice(begin, begin + _BLOCK)
+                out[rows[part]] = dist[which[part]].logpdf(angles[rows[part]])
+        return out
+
+    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """Mean log density of y given X, in nats, the higher the better; it is not R², which means nothing for angles.
+
+        -log 2π = -1.838 is the score of the uniform distribution, of knowing nothing.
+        """
+        values = self.log_density(X, y)
+        return float(np.average(values, weights=check.weights(sample_weight, values.shape, "sample_weight")))
+
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+        """Independent draws (M, n_samples) from the distribution at every row of X, radians in [-π, π)."""
+        count = check.integer(n_samples, "n_samples", minimum=1)
+        draws = self.predict_dist(X).sample(count, rng=check.generator(random_state, "random_state"))
+        return np.ascontiguousarray(np.asarray(draws).T)
+
+    def _distributions(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray, CircularDistribution]]:
+        """Rows of X, a batch of distributions, and the place of each row's in it: one for equal rows, in blocks."""
+        check_is_fitted(self)
+        X = _indexable(X)
+        first, inverse = _distinct(X)
+        order = np.argsort(inverse, kind="stable")
+        edges = np.searchsorted(inverse[order], np.arange(0, max(first.size, 1) + _BLOCK, _BLOCK))
+        report = reporter(bool(getattr(self, "verbose", 0)), f"{type(self).__name__}: prediction")
+        for number, (begin, end) in enumerate(itertools.pairwise(edges)):
+            report(number * _BLOCK, first.size)
+            rows, start = order[begin:end], number * _BLOCK
+            dist = self.predict_dist(_safe_indexing(X, first[start : start + _BLOCK]))
+            yield rows, inverse[rows] - start, dist
+
+    def __sklearn_tags__(self) -> Any:
+        tags = super().__sklearn_tags__()
+        # The checks' targets are no angles, and the score no R².
+        tags.regressor_tags.poor_score = True
+        return tags
+
+
+def _indexable(X: Any) -> Any:
+    return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
+
+
+def _length(X: Any) -> int:
+    return int(X.shape[0]) if hasattr(X, "shape") and len(X.shape) else len(X)
+
+
+def _distinct(X: Any) -> tuple[np.ndarray, np.ndarray]:
+    """The first row of every set of equal rows, and the set of every row; rows that are no numbers are all distinct."""
+    array = np.asarray(X) if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "columns") else np.empty(0)
+    if array.dtype.kind in "fiub" and array.ndim == 2 and len(array) and not np.isnan(array).any():
+        order, fresh = sort_rows(array)
+        inverse = np.empty(len(array), dtype=np.int64)
+        inverse[order] = np.cumsum(fresh) - 1
+        return order[fresh], inverse
+    rows = np.arange(_length(X))
+    return rows, rows
+
+
+def _directions(dist: CircularDistribution) -> FloatArray:
+    out = np.array(dist.mean_direction(), ndmin=1)
+    none = np.flatnonzero(np.isnan(out))
+    if none.size:
+        highest = np.asarray(dist[none].modes().location)
+        first = highest[:, 0] if highest.shape[-1] else np.full(none.size, np.nan)
+        out[none] = np.where(np.isnan(first), 0.0, wrap(first))
+    return out
+
+
+# ---- training data and queries --------------------------------------------------------------------------------------
+
+
+class Training(NamedTuple):
+    """Checked training data: X (N, p), angles y (N,) in [-π, π), weights (N,)."""
+
+    X: FloatArray
+    y: FloatArray
+    weights: FloatArray
+
+
+class MergedTraining(NamedTuple):
+    """Observations sorted by input, equal angles at an input as one with their weights added.
+
+    Rows of weight zero belong to no input.
+    """
+
+    inputs: FloatArray  # (G, p), distinct, sorted
+    replicates: Replicates
+    input_of_row: np.ndarray  # (N,), -1 for weight zero
+    angle_of_row: np.ndarray  # (N,): which of the replicates a row is, -1 for weight zero
+
+    def of_rows(self, values: FloatArray, otherwise: Callable[[np.ndarray], FloatArray]) -> FloatArray:
+        """Values of the replicates as values of rows; those of rows without weight come from `otherwise`."""
+        out = values[self.angle_of_row]
+        absent = np.flatnonzero(self.angle_of_row < 0)
+        if absent.size:
+            out[absent] = otherwise(absent)
+        return out
+
+
+def validate_training(
+    estimator: Any,
+    X: Any,
+    y: Any,
+    sample_weight: ArrayLike | None = None,
+    *,
+    min_rows: int = 1,
+    scales: bool = True,
+) -> Training:
+    """Training data as an estimator takes them; messages name what is wrong, where, and the cure.
+
+    `scales` warns of columns on wildly different scales, for methods that measure distances across columns.
+    """
+    if y is None:
+        validate_data(estimator, X, None)  # it says that y is required
+    refuse_text(X)
+    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
+    refuse_holes(X, inputs)
+    angles = check_targets(y)
+    if angles.size != inputs.shape[0]:
+        raise ValueError(
+            f"X has {inputs.shape[0]} rows and y has {angles.size} angles: inconsistent numbers of samples; give one "
+            "angle for every row"
+        )
+    weights = check.weights(sample_weight, angles.shape, "sample_weight")
+    if scales:
+        warn_of_scales(X, inputs)
+    return Training(inputs, np.asarray(wrap(angles)), weights)
+
+
+def validate_queries(estimator: Any, X: Any) -> FloatArray:
+    """Rows to predict at, of a fitted estimator."""
+    check_is_fitted(estimator)
+    refuse_text(X)
+    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+    refuse_holes(X, inputs)
+    return np.asarray(inputs)
+
+
+def merge_replicates(data: Training) -> MergedTraining:
+    """Rows with equal inputs as replicates of one input, those with equal angles as one angle; O(N log N)."""
+    kept = np.flatnonzero(data.weights > 0.0)
+    order, fresh = sort_rows(np.column_stack([data.X[kept], data.y[kept]]))
+    # The angle is the last column: a row opens an input where any other column is new.
+    opening = fresh.copy()
+    sorted_inputs = data.X[kept[order]]
+    opening[1:] = (sorted_inputs[1:] != sorted_inputs[:-1]).any(axis=1)
+    first = np.flatnonzero(fresh)
+    angles = data.y[kept[order[first]]]
+    weights = np.add.reduceat(data.weights[kept[order]], first) if first.size else np.zeros(0)
+    input_of_row, angle_of_row = np.full(data.y.size, -1), np.full(data.y.size, -1)
+    input_of_row[kept[order]] = np.cumsum(opening) - 1
+    angle_of_row[kept[order]] = np.cumsum(fresh) - 1
+    replicates = Replicates(angles, weights, np.flatnonzero(opening[first]))
+    return MergedTraining(sorted_inputs[opening], replicates, input_of_row, angle_of_row)
+
+
+def sort_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:
+    """The order that sorts rows by their first column, then the next, and where a row differs from the one before."""
+    order = np.lexsort(table.T[::-1])
+    there = table[order]
+    fresh = np.ones(len(table), dtype=bool)
+    fresh[1:] = (there[1:] != there[:-1]).any(axis=1)
+    return order, fresh
+
+
+# ---- what is refused or warned of -----------------------------------------------------------------------------------
+
+
+def check_targets(y: Any) -> FloatArray:
     """Angles (N,), any finite real numbers, with a warning where they look like degrees."""
     array = np.asarray(y)
     if array.dtype.kind == "b":
@@ -76,7 +265,7 @@ def refuse_holes(X: Any, inputs: FloatArray) -> None:
                 f"X contains {what}: {int(bad.sum())} values in {int(bad.any(axis=1).sum())} of {len(bad)} rows, in "
                 f"{_columns(X, columns)}; {cure}"
             )
-    if inputs.size and np.abs(inputs).max() > _LARGEST:
+    if inputs.size and np.abs(inputs).max() > 1e150:
         raise ValueError(
             f"X reaches {np.abs(inputs).max():.3g}: squares of distances overflow; scale the features first, with "
             "sklearn.preprocessing.StandardScaler in a Pipeline"
@@ -91,12 +280,13 @@ def warn_of_scales(X: Any, inputs: FloatArray) -> None:
     if varying.size < 2:
         return
     widest = spread[varying].max()
-    narrow = varying[spread[varying] * _WILD < widest]
+    # Beyond a ratio of 1000 one length scale cannot serve both columns.
+    narrow = varying[1e3 * spread[varying] < widest]
     if narrow.size:
         wide = varying[spread[varying] == widest]
         warnings.warn(
             f"the features of X are on wildly different scales: the spread of {_columns(X, narrow)} is below "
-            f"1/{_WILD:g} of that of {_columns(X, wide)} ({widest:.3g}), so that distances hardly see it; scale the "
+            f"1/1000 of that of {_columns(X, wide)} ({widest:.3g}), so that distances hardly see it; scale the "
             "features first, with sklearn.preprocessing.StandardScaler in a Pipeline",
             stacklevel=4,
         )
@@ -105,201 +295,6 @@ def warn_of_scales(X: Any, inputs: FloatArray) -> None:
 def _columns(X: Any, which: np.ndarray) -> str:
     """Columns by name where X has names, else by number."""
     names = getattr(X, "columns", None)
-    shown = [repr(names[i]) if names is not None else str(i) for i in which[:_NAMED].tolist()]
-    more = f" and {which.size - _NAMED} more" if which.size > _NAMED else ""
+    shown = [repr(names[i]) if names is not None else str(i) for i in which[:5].tolist()]
+    more = f" and {which.size - 5} more" if which.size > 5 else ""
     return f"column{'s' if which.size > 1 else ''} {', '.join(shown)}{more}"
-
-
-_BLOCK = 4096  # distributions held at once: a few thousand grids of a few thousand nodes stay below 100 MB
-
-
-class Training(NamedTuple):
-    """Checked training data: X (N, p), angles y (N,) in [-π, π), weights (N,)."""
-
-    X: FloatArray
-    y: FloatArray
-    weights: FloatArray
-
-
-class MergedTraining(NamedTuple):
-    """Observations sorted by input: replicates at one input together, equal angles of them as one with their weights added.
-
-    Rows of weight zero belong to no input.
-    """
-
-    inputs: FloatArray  # (G, p), distinct, sorted
-    replicates: Replicates
-    input_of_row: np.ndarray  # (N,), -1 for weight zero
-    angle_of_row: np.ndarray  # (N,): which of the replicates a row is, -1 for weight zero
-
-    def of_rows(self, values: FloatArray, otherwise: Callable[[np.ndarray], FloatArray]) -> FloatArray:
-        """Values of the replicates as values of rows; those of rows without weight come from `otherwise`."""
-        out = values[self.angle_of_row]
-        absent = np.flatnonzero(self.angle_of_row < 0)
-        if absent.size:
-            out[absent] = otherwise(absent)
-        return out
-
-
-class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
-    """A regressor whose target is an angle: from `predict_dist`, a distribution for every row, everything else follows."""
-
-    @abc.abstractmethod
-    def predict_dist(self, X: Any) -> CircularDistribution:
-        """The distribution of the angle at every row of X, as one batch."""
-
-    def predict(self, X: Any) -> FloatArray:
-        """Mean directions in [-π, π); where no direction is preferred, the highest mode (0 for the uniform distribution)."""
-        X = _indexable(X)
-        out = np.empty(_length(X))
-        for rows, which, dist in self._distributions(X):
-            out[rows] = _directions(dist)[which]
-        return out
-
-    def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
-        """log p(y | x) of every row."""
-        X, angles = _indexable(X), targets(y)
-        check_consistent_length(X, angles)
-        out = np.empty(angles.size)
-        for rows, which, dist in self._distributions(X):
-            for begin in range(0, rows.size, _BLOCK):
-                part = slice(begin, begin + _BLOCK)
-                out[rows[part]] = dist[which[part]].logpdf(angles[rows[part]])
-        return out
-
-    def score(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
-        """Mean log density of y given X, in nats, the higher the better; it is not R², which means nothing for angles.
-
-        -log 2π = -1.838 is the score of the uniform distribution, of knowing nothing.
-        """
-        values = self.log_density(X, y)
-        return float(np.average(values, weights=check.weights(sample_weight, values.shape, "sample_weight")))
-
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
-        """Independent draws (M, n_samples) from the distribution at every row of X, radians in [-π, π)."""
-        count = check.integer(n_samples, "n_samples", minimum=1)
-        draws = self.predict_dist(X).sample(count, rng=check.generator(random_state, "random_state"))
-        return np.ascontiguousarray(np.asarray(draws).T)
-
-    def _distributions(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray, CircularDistribution]]:
-        """Rows of X, and a batch with the position of each row's distribution in it: one distribution for equal rows, in blocks."""
-        check_is_fitted(self)
-        X = _indexable(X)
-        first, inverse = _distinct(X)
-        order = np.argsort(inverse, kind="stable")
-        edges = np.searchsorted(inverse[order], np.arange(0, max(first.size, 1) + _BLOCK, _BLOCK))
-        report = reporter(bool(getattr(self, "verbose", 0)), f"{type(self).__name__}: prediction")
-        for number, (begin, end) in enumerate(itertools.pairwise(edges)):
-            report(number * _BLOCK, first.size)
-            rows, start = order[begin:end], number * _BLOCK
-            dist = self.predict_dist(_safe_indexing(X, first[start : start + _BLOCK]))
-            yield rows, inverse[rows] - start, dist
-
-    def __sklearn_tags__(self) -> Any:
-        tags = super().__sklearn_tags__()
-        # The checks' targets are no angles, and the score no R².
-        tags.regressor_tags.poor_score = True
-        return tags
-
-
-# ---- input ----------------------------------------------------------------------------------------------------------
-
-
-def validate_training(
-    estimator: Any,
-    X: Any,
-    y: Any,
-    sample_weight: ArrayLike | None = None,
-    *,
-    min_rows: int = 1,
-    scales: bool = True,
-) -> Training:
-    """Training data as an estimator takes them; messages name what is wrong, where, and the cure.
-
-    `scales` warns of columns on wildly different scales, for methods that measure distances across columns.
-    """
-    if y is None:
-        validate_data(estimator, X, None)  # it says that y is required
-    refuse_text(X)
-    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
-    refuse_holes(X, inputs)
-    angles = targets(y)
-    if angles.size != inputs.shape[0]:
-        raise ValueError(
-            f"X has {inputs.shape[0]} rows and y has {angles.size} angles: inconsistent numbers of samples; give one "
-            "angle for every row"
-        )
-    weights = check.weights(sample_weight, angles.shape, "sample_weight")
-    if scales:
-        warn_of_scales(X, inputs)
-    return Training(inputs, np.asarray(wrap(angles)), weights)
-
-
-def validate_queries(estimator: Any, X: Any) -> FloatArray:
-    """Rows to predict at, of a fitted estimator."""
-    check_is_fitted(estimator)
-    refuse_text(X)
-    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=False)
-    refuse_holes(X, inputs)
-    return np.asarray(inputs)
-
-
-def merge_replicates(data: Training) -> MergedTraining:
-    """Rows with equal inputs as one group, and of these the rows with equal angles as one angle; O(N log N)."""
-    kept = np.flatnonzero(data.weights > 0.0)
-    order, fresh = sorted_rows(np.column_stack([data.X[kept], data.y[kept]]))
-    # The angle is the last column: a row opens a group where any other column is new.
-    opening = fresh.copy()
-    sorted_inputs = data.X[kept[order]]
-    opening[1:] = (sorted_inputs[1:] != sorted_inputs[:-1]).any(axis=1)
-    first = np.flatnonzero(fresh)
-    angles = data.y[kept[order[first]]]
-    weights = np.add.reduceat(data.weights[kept[order]], first) if first.size else np.zeros(0)
-    group, observation = np.full(data.y.size, -1), np.full(data.y.size, -1)
-    group[kept[order]] = np.cumsum(opening) - 1
-    observation[kept[order]] = np.cumsum(fresh) - 1
-    return MergedTraining(
-        sorted_inputs[opening], Replicates(angles, weights, np.flatnonzero(opening[first])), group, observation
-    )
-
-
-def sorted_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:
-    """The order that sorts rows by their first column, then the next, and where a row differs from the one before."""
-    order = np.lexsort(table.T[::-1])
-    there = table[order]
-    fresh = np.ones(len(table), dtype=bool)
-    fresh[1:] = (there[1:] != there[:-1]).any(axis=1)
-    return order, fresh
-
-
-# ---- behind the checks ----------------------------------------------------------------------------------------------
-
-
-def _indexable(X: Any) -> Any:
-    return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
-
-
-def _length(X: Any) -> int:
-    return int(X.shape[0]) if hasattr(X, "shape") and len(X.shape) else len(X)
-
-
-def _distinct(X: Any) -> tuple[np.ndarray, np.ndarray]:
-    """The first row of every set of equal rows, and the set of every row; rows that are no numbers are all distinct."""
-    array = np.asarray(X) if isinstance(X, (np.ndarray, list, tuple)) or hasattr(X, "columns") else np.empty(0)
-    if array.dtype.kind in "fiub" and array.ndim == 2 and len(array) and not np.isnan(array).any():
-        order, fresh = sorted_rows(array)
-        inverse = np.empty(len(array), dtype=np.int64)
-        inverse[order] = np.cumsum(fresh) - 1
-        return order[fresh], inverse
-    rows = np.arange(_length(X))
-    return rows, rows
-
-
-def _directions(dist: CircularDistribution) -> FloatArray:
-    found = np.array(dist.mean_direction(), ndmin=1)
-    none = np.flatnonzero(np.isnan(found))
-    if none.size:
-        highest = np.asarray(dist[none].modes().location)
-        first = highest[:, 0] if highest.shape[-1] else np.full(none.size, np.nan)
-        found[none] = np.where(np.isnan(first), 0.0, wrap(first))
-    return found

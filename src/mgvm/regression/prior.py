@@ -2,11 +2,8 @@
 
 The covariance of x = [x₁; x₂] is Σ_k B_k ⊗ K_k with 2 x 2 matrices B_k: one kernel for both coordinates (B = 1), a
 kernel each, or one kernel with correlated coordinates (B = LLᵀ, learnt). A nugget of 1e-3 of the variance keeps it
-regular.
-
-Whether the length scales of a kernel suit the inputs: what is far off is said before a search is lost in it.
-
-Kernels of circular regression: what is tried when none is given, and Gram matrices computed elsewhere.
+regular. Below are the kernels that are tried when none is given, Gram matrices computed elsewhere, and warnings of
+length scales that are far off, before a search is lost in them.
 """
 
 from __future__ import annotations
@@ -24,178 +21,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern
 
 from mgvm._validation import FloatArray
 
-_SUBSET_SCALES = 2000
-_SHORT, _LONG = 0.01, 1e3  # of the distance of neighbours, and of the extent of the inputs
-
-
-def one_scale_for_all(kernel: Any) -> bool:
-    """Whether a length scale is shared by all columns."""
-    if not isinstance(kernel, Kernel):
-        return kernel is None
-    return any(np.size(leaf.length_scale) == 1 for leaf in _with_length(kernel))
-
-
-def warn_of_length_scales(kernel: Any, inputs: FloatArray, level: int = 4) -> None:
-    """Warn of length scales that make all inputs strangers or all the same, and of kernels that do not see inputs."""
-    if not isinstance(kernel, Kernel):
-        return
-    if all(isinstance(leaf, (WhiteKernel, ConstantKernel)) for leaf in _leaves(kernel)):
-        warnings.warn(
-            f"kernel {kernel} does not depend on the inputs, so that all predictions are alike; multiply by a kernel "
-            "with a length scale, as in ConstantKernel() * Matern(), or leave kernel=None",
-            stacklevel=level,
-        )
-    extent = float(np.linalg.norm(np.ptp(inputs, axis=0)))
-    if not extent > 0.0:
-        return
-    some = inputs[:: -(-len(inputs) // _SUBSET_SCALES)]
-    near = float(np.median(cKDTree(inputs).query(some, k=2)[0][:, 1]))
-    for leaf in _with_length(kernel):
-        # With a length scale a column, only a column's own extent tells; the smallest serves for all.
-        length = float(np.min(leaf.length_scale)), float(np.max(leaf.length_scale))
-        if np.size(leaf.length_scale) == 1 and length[1] < _SHORT * near:
-            what, why = "far below", f"the distances of neighbours ({near:.3g}): no input tells of another"
-        elif length[0] > _LONG * extent:
-            what, why = "far above", f"the extent of the inputs ({extent:.3g}): they are all but the same"
-        else:
-            continue
-        warnings.warn(
-            f"the length scale of {leaf} is {what} {why}; start it between {near:.3g} and {extent:.3g}, leave "
-            "kernel=None, or scale the inputs (sklearn.preprocessing.StandardScaler in a Pipeline)",
-            stacklevel=level,
-        )
-
-
-def _with_length(kernel: Any) -> Iterator[Any]:
-    """Stationary parts; the length scale of a periodic kernel is in units of its own."""
-    return (leaf for leaf in _leaves(kernel) if isinstance(leaf, (RBF, RationalQuadratic)))
-
-
-def _leaves(kernel: Any) -> Iterator[Any]:
-    parts = [value for value in kernel.get_params(deep=False).values() if isinstance(value, Kernel)]
-    if not parts:
-        yield kernel
-    for part in parts:
-        yield from _leaves(part)
-
-
-_SUBSET = 500
-_REACH = 2.0
-VARIANCE, OFFSET = 0.5, 0.1  # of the planar vector: about those of unit vectors
-
-
-def default_kernels(inputs: FloatArray) -> list[Any]:
-    """Matérn-1/2 and Matérn-3/2 plus a constant, which is the direction that all inputs share.
-
-    Between them lie 0.3 to 0.6 nats on smooth fields.
-    """
-    length, shortest, longest = _distances(inputs)
-    bounds = (0.1 * shortest, 100.0 * longest)
-    return [
-        ConstantKernel(VARIANCE, (1e-3, 1e3)) * Matern(length, bounds, nu=nu) + ConstantKernel(OFFSET, (1e-4, 1e3))
-        for nu in (0.5, 1.5)
-    ]
-
-
-def _distances(inputs: FloatArray) -> tuple[float, float, float]:
-    """A length scale to begin with, the median distance of nearest neighbours, and the largest extent.
-
-    The first is half the median distance, but twice that of nearest neighbours at least: in many dimensions all are
-    about as far apart, and shorter lengths would let no input tell of another.
-    """
-    if inputs.shape[0] < 2:
-        return 1.0, 1.0, 1.0
-    step = -(-inputs.shape[0] // _SUBSET)
-    apart = pdist(inputs[::step]) if inputs.shape[0] > step else pdist(inputs)
-    nearest, _ = cKDTree(inputs).query(inputs[::step], k=2)
-    half = 0.5 * float(np.median(apart)) or 1.0
-    near = float(np.median(nearest[:, 1])) or half
-    return max(half, _REACH * near), min(near, half), max(float(apart.max()), half)
-
-
-@dataclass(frozen=True)
-class GramKernel:
-    """A Gram matrix computed elsewhere, times a learnt scale, behind the few methods that a prior asks of a kernel.
-
-    What stands for inputs is the matrix itself: (N, N) to fit, (M, N) at queries. The variance at a query is the mean
-    of the training inputs', since a Gram matrix does not tell it.
-    """
-
-    scale: float
-    variance: float
-
-    @property
-    def theta(self) -> FloatArray:
-        """log scale."""
-        return np.array([np.log(self.scale)])
-
-    @property
-    def n_dims(self) -> int:
-        """One."""
-        return 1
-
-    @property
-    def bounds(self) -> FloatArray:
-        """A factor of a thousand either way."""
-        return self.theta + np.array([[-7.0, 7.0]])
-
-    def clone_with_theta(self, theta: FloatArray) -> GramKernel:
-        """The same with another scale."""
-        return replace(self, scale=float(np.exp(theta[0])))
-
-    def __call__(self, X: FloatArray, Y: FloatArray | None = None, eval_gradient: bool = False) -> Any:
-        """The scaled matrix; its derivative in log scale is itself."""
-        matrix = self.scale * X
-        return (matrix, matrix[:, :, None]) if eval_gradient else matrix
-
-    def diag(self, X: FloatArray) -> FloatArray:
-        """Variances at the rows of X."""
-        return np.full(X.shape[0], self.scale * self.variance)
-
-
-def gram_kernel(matrix: FloatArray) -> GramKernel:
-    """A kernel of a given Gram matrix, after a look at it."""
-    if matrix.shape[0] != matrix.shape[1]:
-        raise ValueError(
-            "with kernel='precomputed' X must be the square Gram matrix of the training inputs, got shape "
-            f"{matrix.shape}"
-        )
-    largest = float(np.abs(matrix).max())
-    off = float(np.abs(matrix - matrix.T).max())
-    if off > 1e-8 * largest:
-        raise ValueError(
-            f"the precomputed Gram matrix must be symmetric, it differs from its transpose by up to {off:.3g} of "
-            f"{largest:.3g}; symmetrise it as (K + K.T) / 2 if that is what is meant"
-        )
-    smallest = float(np.linalg.eigvalsh(matrix)[0])
-    variance = float(matrix.diagonal().mean())
-    if variance <= 0.0 or smallest < -1e-3 * variance:
-        raise ValueError(
-            f"the precomputed Gram matrix must be positive definite, its smallest eigenvalue is {smallest:.3g} (mean "
-            f"of the diagonal {variance:.3g}); add {max(-2 * smallest, 1e-3):.3g} to its diagonal or use a valid kernel"
-        )
-    return GramKernel(VARIANCE / variance, variance)
-
-
-def check_kernel(kernel: Any) -> Any:
-    """A scikit-learn kernel; anything else is refused."""
-    if not isinstance(kernel, Kernel):
-        raise TypeError(
-            "kernel must be a scikit-learn kernel (sklearn.gaussian_process.kernels), 'precomputed' or None, got "
-            f"{kernel!r}"
-        )
-    return kernel
-
-
-def length_scales(kernel: Any) -> np.ndarray:
-    """Which entries of θ are logarithms of length scales."""
-    if not isinstance(kernel, Kernel):
-        return np.zeros(kernel.n_dims, dtype=bool)
-    names = [p.name for p in kernel.hyperparameters if not p.fixed for _ in range(p.n_elements)]
-    return np.array([name.endswith("length_scale") for name in names], dtype=bool)
-
-
-NUGGET = 1e-3
+NUGGET = 1e-3  # of the mean variance: added to the diagonal of every kernel matrix
 
 
 class Cross(NamedTuple):
@@ -302,3 +128,173 @@ def _with_nugget(matrix: FloatArray) -> FloatArray:
     out = np.array(matrix, dtype=float)
     np.fill_diagonal(out, out.diagonal() + NUGGET * out.diagonal().mean())
     return out
+
+
+# ---- kernels --------------------------------------------------------------------------------------------------------
+
+VARIANCE, OFFSET = 0.5, 0.1  # of the planar vector: about those of unit vectors
+
+
+def default_kernels(inputs: FloatArray) -> list[Any]:
+    """Matérn-1/2 and Matérn-3/2 plus a constant, which is the direction that all inputs share.
+
+    Between them lie 0.3 to 0.6 nats on smooth fields.
+    """
+    length, shortest, longest = _distances(inputs)
+    bounds = (0.1 * shortest, 100.0 * longest)
+    return [
+        ConstantKernel(VARIANCE, (1e-3, 1e3)) * Matern(length, bounds, nu=nu) + ConstantKernel(OFFSET, (1e-4, 1e3))
+        for nu in (0.5, 1.5)
+    ]
+
+
+def _distances(inputs: FloatArray) -> tuple[float, float, float]:
+    """A length scale to begin with, the median distance of nearest neighbours, and the largest extent.
+
+    The first is half the median distance, but twice that of nearest neighbours at least: in many dimensions all are
+    about as far apart, and shorter lengths would let no input tell of another.
+    """
+    if inputs.shape[0] < 2:
+        return 1.0, 1.0, 1.0
+    step = -(-inputs.shape[0] // 500)
+    apart = pdist(inputs[::step]) if inputs.shape[0] > step else pdist(inputs)
+    nearest, _ = cKDTree(inputs).query(inputs[::step], k=2)
+    half = 0.5 * float(np.median(apart)) or 1.0
+    near = float(np.median(nearest[:, 1])) or half
+    return max(half, 2.0 * near), min(near, half), max(float(apart.max()), half)
+
+
+@dataclass(frozen=True)
+class GramKernel:
+    """A Gram matrix computed elsewhere, times a learnt scale, behind the few methods that a prior asks of a kernel.
+
+    What stands for inputs is the matrix itself: (N, N) to fit, (M, N) at queries. The variance at a query is the mean
+    of the training inputs', since a Gram matrix does not tell it.
+    """
+
+    scale: float
+    variance: float
+
+    @property
+    def theta(self) -> FloatArray:
+        """log scale."""
+        return np.array([np.log(self.scale)])
+
+    @property
+    def n_dims(self) -> int:
+        """One."""
+        return 1
+
+    @property
+    def bounds(self) -> FloatArray:
+        """A factor of a thousand either way."""
+        return self.theta + np.array([[-7.0, 7.0]])
+
+    def clone_with_theta(self, theta: FloatArray) -> GramKernel:
+        """The same with another scale."""
+        return replace(self, scale=float(np.exp(theta[0])))
+
+    def __call__(self, X: FloatArray, Y: FloatArray | None = None, eval_gradient: bool = False) -> Any:
+        """The scaled matrix; its derivative in log scale is itself."""
+        matrix = self.scale * X
+        return (matrix, matrix[:, :, None]) if eval_gradient else matrix
+
+    def diag(self, X: FloatArray) -> FloatArray:
+        """Variances at the rows of X."""
+        return np.full(X.shape[0], self.scale * self.variance)
+
+
+def gram_kernel(matrix: FloatArray) -> GramKernel:
+    """A kernel of a given Gram matrix, after a look at it."""
+    if matrix.shape[0] != matrix.shape[1]:
+        raise ValueError(
+            "with kernel='precomputed' X must be the square Gram matrix of the training inputs, got shape "
+            f"{matrix.shape}"
+        )
+    largest = float(np.abs(matrix).max())
+    off = float(np.abs(matrix - matrix.T).max())
+    if off > 1e-8 * largest:
+        raise ValueError(
+            f"the precomputed Gram matrix must be symmetric, it differs from its transpose by up to {off:.3g} of "
+            f"{largest:.3g}; symmetrise it as (K + K.T) / 2 if that is what is meant"
+        )
+    smallest = float(np.linalg.eigvalsh(matrix)[0])
+    variance = float(matrix.diagonal().mean())
+    if variance <= 0.0 or smallest < -1e-3 * variance:
+        raise ValueError(
+            f"the precomputed Gram matrix must be positive definite, its smallest eigenvalue is {smallest:.3g} (mean "
+            f"of the diagonal {variance:.3g}); add {max(-2 * smallest, 1e-3):.3g} to its diagonal or use a valid kernel"
+        )
+    return GramKernel(VARIANCE / variance, variance)
+
+
+def check_kernel(kernel: Any) -> Any:
+    """A scikit-learn kernel; anything else is refused."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(
+            "kernel must be a scikit-learn kernel (sklearn.gaussian_process.kernels), 'precomputed' or None, got "
+            f"{kernel!r}"
+        )
+    return kernel
+
+
+def length_scales(kernel: Any) -> np.ndarray:
+    """Which entries of θ are logarithms of length scales."""
+    if not isinstance(kernel, Kernel):
+        return np.zeros(kernel.n_dims, dtype=bool)
+    names = [p.name for p in kernel.hyperparameters if not p.fixed for _ in range(p.n_elements)]
+    return np.array([name.endswith("length_scale") for name in names], dtype=bool)
+
+
+# ---- warnings -------------------------------------------------------------------------------------------------------
+
+
+def one_scale_for_all(kernel: Any) -> bool:
+    """Whether a length scale is shared by all columns."""
+    if not isinstance(kernel, Kernel):
+        return kernel is None
+    return any(np.size(leaf.length_scale) == 1 for leaf in _with_length(kernel))
+
+
+def warn_of_length_scales(kernel: Any, inputs: FloatArray, level: int = 4) -> None:
+    """Warn of length scales that make all inputs strangers or all the same, and of kernels that do not see inputs."""
+    if not isinstance(kernel, Kernel):
+        return
+    if all(isinstance(leaf, (WhiteKernel, ConstantKernel)) for leaf in _leaves(kernel)):
+        warnings.warn(
+            f"kernel {kernel} does not depend on the inputs, so that all predictions are alike; multiply by a kernel "
+            "with a length scale, as in ConstantKernel() * Matern(), or leave kernel=None",
+            stacklevel=level,
+        )
+    extent = float(np.linalg.norm(np.ptp(inputs, axis=0)))
+    if not extent > 0.0:
+        return
+    some = inputs[:: -(-len(inputs) // 2000)]
+    near = float(np.median(cKDTree(inputs).query(some, k=2)[0][:, 1]))
+    for leaf in _with_length(kernel):
+        # With a length scale a column, only a column's own extent tells; the smallest serves for all.
+        length = float(np.min(leaf.length_scale)), float(np.max(leaf.length_scale))
+        if np.size(leaf.length_scale) == 1 and length[1] < 0.01 * near:
+            what, why = "far below", f"the distances of neighbours ({near:.3g}): no input tells of another"
+        elif length[0] > 1e3 * extent:
+            what, why = "far above", f"the extent of the inputs ({extent:.3g}): they are all but the same"
+        else:
+            continue
+        warnings.warn(
+            f"the length scale of {leaf} is {what} {why}; start it between {near:.3g} and {extent:.3g}, leave "
+            "kernel=None, or scale the inputs (sklearn.preprocessing.StandardScaler in a Pipeline)",
+            stacklevel=level,
+        )
+
+
+def _with_length(kernel: Any) -> Iterator[Any]:
+    """Stationary parts; the length scale of a periodic kernel is in units of its own."""
+    return (leaf for leaf in _leaves(kernel) if isinstance(leaf, (RBF, RationalQuadratic)))
+
+
+def _leaves(kernel: Any) -> Iterator[Any]:
+    parts = [value for value in kernel.get_params(deep=False).values() if isinstance(value, Kernel)]
+    if not parts:
+        yield kernel
+    for part in parts:
+        yield from _leaves(part)
