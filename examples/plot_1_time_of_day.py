@@ -87,5 +87,5 @@ for group, name in best.items():
     half = mgvm.angles.to_hours(dist.interval(0.5))
     share = dist.cdf(mgvm.angles.from_hours(8.5)) - dist.cdf(mgvm.angles.from_hours(7.0))
     print(f"{group}: modes at", ", ".join(f"{hour:.1f} h" for hour in modes))
-    print("  half of the flights:", ", ".join(f"{begin:.1f} to {end:.1f} h" for begin, end in sorted(half.tolist())))
+    print("  half of them:", ", ".join(f"{begin:.1f} to {end:.1f} h" for begin, end in sorted(half.tolist())))
     print(f"  between 7:00 and 8:30: {100 * share:.1f} %")

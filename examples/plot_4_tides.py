@@ -52,7 +52,7 @@ for name in models:
     inside = "".join(f"{100 * np.mean(mass[name] <= share):>6.0f} %" for share in (0.5, 0.9))
     print(f"  {name:<22}{logs[name].mean():>10.3f}{difference:>17}{inside}")
 print("Log-lik.: held-out log-likelihood, nats per observation, higher is better; the")
-print("uniform distribution has -1.838. Difference: to the best, ± paired standard error.")
+print("uniform distribution has -1.838. Difference: to the best, ± paired std. error.")
 print("50 %, 90 %: observations inside the highest-density regions of that mass.")
 
 # %%

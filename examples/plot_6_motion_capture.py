@@ -46,11 +46,11 @@ def decibel(clean, denoised):
 
 
 print(f"A moving leg under noise of {noise:g} cm: signal to noise when denoised, dB")
-print(f"  {'model':<22}" + "".join(f"{name:>19}" for name in columns))
-print(f"  {'noisy, as it is':<22}" + "".join(f"{decibel(clean, test):>19.1f}" for _, test, clean in columns.values()))
+print(f"  {'model':<23}" + "".join(f"{name:>18}" for name in columns))
+print(f"  {'noisy, as it is':<23}" + "".join(f"{decibel(clean, test):>18.1f}" for _, test, clean in columns.values()))
 for name, model in models.items():
     cells = [decibel(clean, model.fit(train).denoise(test)) for train, test, clean in columns.values()]
-    print(f"  {name:<22}" + "".join(f"{value:>19.1f}" for value in cells))
+    print(f"  {name:<23}" + "".join(f"{value:>18.1f}" for value in cells))
 print("The angles of a leg go together: a joint prior of them gains most. Those of the")
 print("arm are independent: there the links alone do best, and linear models harm.")
 

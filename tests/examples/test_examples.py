@@ -13,7 +13,7 @@ def test_there_are_examples():
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: path.stem)
-def test_script_runs(script, monkeypatch):
+def test_script_runs(script, monkeypatch, capsys):
     plt = pytest.importorskip("matplotlib.pyplot")
     plt.close("all")
     shown = []
@@ -29,3 +29,15 @@ def test_script_runs(script, monkeypatch):
     runpy.run_path(str(script), run_name="__main__")
     assert shown
     assert not plt.get_fignums(), "a figure is drawn and never shown"
+    printed = capsys.readouterr().out
+    assert printed
+    assert max(map(len, printed.splitlines())) <= 80
+
+
+def test_the_runner_keeps_figures_and_tables(tmp_path, capsys):
+    pytest.importorskip("matplotlib")
+    run = runpy.run_path(str(SCRIPTS[0].parent / "run.py"))["run"]
+    paths = run("choose_a_distribution", tmp_path, dpi=30)
+    assert [path.name for path in paths] == ["choose_a_distribution.png", "choose_a_distribution.txt"]
+    assert paths[0].read_bytes().startswith(b"\x89PNG")
+    assert "von Mises" in paths[1].read_text(encoding="utf-8")

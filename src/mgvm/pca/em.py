@@ -7,14 +7,13 @@ M-step finds W by least squares, its structure kept, then the noise and the prio
 
 from __future__ import annotations
 
-import sys
-import time
 import warnings
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 import numpy as np
 
+from mgvm._progress import ProgressLines
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.pca import priors
@@ -161,21 +160,10 @@ def make_reporter(options: EMOptions) -> Callable[[int, float], object]:
     """A function of the iteration and its value that prints progress as the options ask."""
     if not options.verbose:
         return lambda done, value: None
-    begin = spoken = time.monotonic()
-
-    def speak(done: int, value: float) -> None:
-        nonlocal spoken
-        now = time.monotonic()
-        if options.verbose > 1 or now - spoken >= 2.0:
-            spoken = now
-            print(
-                f"CircularPCA: iteration {done} of at most {options.max_iter}, {value:.4f} nats a row, "
-                f"{now - begin:.0f} s",
-                file=sys.stderr,
-                flush=True,
-            )
-
-    return speak
+    lines = ProgressLines("CircularPCA")
+    return lambda done, value: lines(
+        f"iteration {done} of at most {options.max_iter}, {value:.4f} nats a row", always=options.verbose > 1
+    )
 
 
 def warn_unconverged(history: list[float], tol: float) -> None:
