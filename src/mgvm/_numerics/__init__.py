@@ -1,0 +1,1 @@
+"""Compiled functions of plain arrays: nothing here knows a class."""
