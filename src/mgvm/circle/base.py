@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._frozen import FrozenValue
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle import highest_density
 
@@ -210,7 +211,7 @@ class Modes(NamedTuple):
     density: FloatArray
 
 
-class CircularDistribution(abc.ABC):
+class CircularDistribution(FrozenValue, abc.ABC):
     """A distribution, or a batch of distributions, on the circle [-pi, pi).
 
     A subclass stores its parameters as attributes named in ``_trailing`` (name: number of axes behind the batch axes;
@@ -239,25 +240,6 @@ class CircularDistribution(abc.ABC):
         """Independent draws of shape ``shape + batch_shape``, radians in [-pi, pi)."""
 
     # ---- the batch ------------------------------------------------------------------------------------------------
-
-    def _set(self, **parameters: np.ndarray) -> None:
-        """Store read-only copies of parameters; the only way in, since distributions are frozen values."""
-        for name, value in parameters.items():
-            kept = np.array(value)
-            kept.flags.writeable = False
-            self.__dict__[name] = kept
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(
-            f"{type(self).__name__} is a frozen value; make a new distribution instead of setting {name!r}"
-        )
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Copies and unpickled distributions are frozen, too.
-        for value in state.values():
-            if isinstance(value, np.ndarray):
-                value.flags.writeable = False
-        self.__dict__.update(state)
 
     @property
     def batch_shape(self) -> tuple[int, ...]:

@@ -5,8 +5,8 @@ lost or be added. As nothing is compressed, what a file claims to hold cannot be
 tells of accidents and of careless hands; who changes a file on purpose can write a new one, and then meets the checks
 of what is decoded (`mgvm.saving.codec`).
 
-skops.io was looked at and left: it names classes by module, so that a move breaks old files; it makes objects without
-their constructors, so that nothing checks what is in them; and it has no checksum.
+skops.io (0.16) was looked at and left: it names classes by module, so that a move breaks old files; it makes objects
+without their constructors, so that nothing checks what is in them; and it has no checksum.
 """
 
 from __future__ import annotations

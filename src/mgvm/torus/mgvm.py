@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mgvm import _validation as check
+from mgvm._frozen import FrozenValue
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.inference._annealing import annealed_log_normalizer
@@ -24,7 +25,7 @@ from mgvm.natural.graph import forest, without_rounding
 from mgvm.natural.parameters import Matrix, Natural
 
 
-class MGvM:
+class MGvM(FrozenValue):
     r"""log p(φ) = Re(ā·z) + Re Σ_{t=2..T} b̄_t·z^t + ½ Re(z^H P z) + ½ Re(zᵀ Q̄ z) - log Z,  z = e^{iφ}.
 
     On the D-torus: a Gaussian in R^{2D} restricted to it (for T = 2), an exponential family whose conditionals are GvM.
@@ -64,35 +65,24 @@ class MGvM:
     _P: Matrix
     _Q: Matrix
     _known: dict[str, LogNormalizer | FloatArray]
-    _stored = ("a", "b", "_P", "_Q")
 
     def __init__(self, a: ArrayLike, b: ArrayLike | None = None, P: Any = None, Q: Any = None):
         first = forms.check_linear(a)
         size = first.shape[-1]
-        self._set(Natural(first, forms.check_harmonics(b, size), *forms.check_couplings(P, Q, size)))
+        self._set_natural(Natural(first, forms.check_harmonics(b, size), *forms.check_couplings(P, Q, size)))
 
-    def _set(self, dist: Natural) -> None:
-        """Check and keep parameters; the only way in."""
+    def _set_natural(self, dist: Natural) -> None:
+        """Check and keep parameters."""
         forms.check_concentration(dist)
-        for name, value in zip(self._stored, dist, strict=True):
-            self.__dict__[name] = _freeze(value.copy())
+        self._set(a=dist.a, b=dist.b, _P=dist.P, _Q=dist.Q)
         self.__dict__["_known"] = {}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Copies and unpickled distributions are frozen, too.
-        self.__dict__.update(state)
-        for name in self._stored:
-            _freeze(self.__dict__[name])
 
     @classmethod
     def _of(cls, dist: Natural) -> Self:
         """A distribution of parameters that are clean already."""
         made = object.__new__(cls)
-        made._set(dist)
+        made._set_natural(dist)
         return made
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(f"MGvM is a frozen value; make a new distribution instead of setting {name!r}")
 
     # ---- other forms, and data ------------------------------------------------------------------------------------
 
@@ -491,13 +481,6 @@ def _sample(dist: Natural, count: int, method: str, rng: np.random.Generator) ->
             if method != "auto":
                 raise
     return independent_draws(dist, count, rng)
-
-
-def _freeze(value: Matrix) -> Matrix:
-    """An array, or the arrays of a sparse matrix, made read-only."""
-    for array in (value,) if isinstance(value, np.ndarray) else (value.data, value.indices, value.indptr):
-        array.flags.writeable = False
-    return value
 
 
 def _view(matrix: Matrix) -> Matrix:

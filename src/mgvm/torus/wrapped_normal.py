@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import Bounds, minimize
 
 from mgvm import _validation as check
+from mgvm._frozen import FrozenValue
 from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
@@ -52,7 +53,7 @@ class TorusDensity(Protocol):
         ...
 
 
-class MultivariateWrappedNormal:
+class MultivariateWrappedNormal(FrozenValue):
     r"""p(φ) = Σ_k N(φ + 2πk | μ, C) over k ∈ Z^D: the angles of a normal vector.
 
     Parameters
@@ -92,20 +93,7 @@ class MultivariateWrappedNormal:
             raise ValueError(
                 f"cov must have shape ({centre.size}, {centre.size}), got {spread.shape}; make a distribution each"
             )
-        for name, value in (("mean", centre), ("cov", spread)):
-            kept = np.array(value)
-            kept.flags.writeable = False
-            self.__dict__[name] = kept
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(
-            f"{type(self).__name__} is a frozen value; make a new distribution instead of setting {name!r}"
-        )
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        # Copies and unpickled distributions are frozen, too.
-        self.__dict__.update(state)
-        self.mean.flags.writeable = self.cov.flags.writeable = False
+        self._set(mean=centre, cov=spread)
 
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, MultivariateWrappedNormal):
@@ -409,7 +397,7 @@ class WrappedNormalMixture(CircularDistribution):
         return np.asarray((source.random(size)[..., None] >= edges).sum(axis=-1, keepdims=True))
 
 
-class MultivariateWrappedNormalMixture:
+class MultivariateWrappedNormalMixture(FrozenValue):
     r"""p(φ) = Σ_c w_c Σ_k N(φ + 2πk | μ_c, C): several angles.
 
     `shared` is the wrapped normal distribution with mean zero and covariance C; weights and means are (components,) and
@@ -422,11 +410,6 @@ class MultivariateWrappedNormalMixture:
 
     def __init__(self, log_weights: FloatArray, means: FloatArray, shared: MultivariateWrappedNormal):
         self.__dict__.update(log_weights=log_weights - log_sum_exp(log_weights), means=means, shared=shared)
-
-    def __setattr__(self, name: str, value: Any) -> None:
-        raise AttributeError(
-            f"{type(self).__name__} is a frozen value; make a new distribution instead of setting {name!r}"
-        )
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({len(self.log_weights)} components of {self.dimension} angles)"
