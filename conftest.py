@@ -65,7 +65,7 @@ def pytest_collection_modifyitems(items):
 class SlowList:
     """Seconds of every test function, all parameters together; those of more than LONG are written to a file."""
 
-    LONG = 1.0  # second: what is left then takes under two minutes on two cores
+    LONG = 0.5  # second: what is left then takes under two minutes on two cores
 
     def __init__(self, path):
         self.path, self.seconds = path, Counter()
