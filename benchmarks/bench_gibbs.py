@@ -59,7 +59,7 @@ def main():
         kernel = sweeps(dist._natural, chains)
         x = states(rng.uniform(-np.pi, np.pi, (chains, dist.dimension)))
         out = np.empty((max(1, 20_000 // (dist.dimension * chains)), chains, dist.dimension))
-        plans = {str(count): Round(1, count, False, False) for count in (0, 4)}
+        plans = {str(count): Round(1, count, False, False, np.nan) for count in (0, 4)}
         functions = {
             name: lambda plan=plan, kernel=kernel, x=x, rng=rng, out=out: kernel.run(x, plan, rng, out)
             for name, plan in plans.items()

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from naive import scores as naive
 from numpy.testing import assert_allclose, assert_array_equal
 
+import mgvm
 from mgvm import scores
 from mgvm._validation import DegreesWarning
 
@@ -77,8 +78,24 @@ class TestAngularFromDistribution:
         expected = [[scores.crps(dist, v) for dist, v in zip(dists, row, strict=True)] for row in y]
         assert_allclose(scores.crps(naive.Stack(dists), y), expected, rtol=1e-13)
         assert_allclose(scores.crps(naive.Stack(dists), 1.0), expected[1], rtol=1e-13)
-        in_blocks = scores.angular_from_distribution(naive.Stack(dists), y[0], most_distributions=3, most_values=100)
+        in_blocks = scores.angular_by_quadrature(naive.Stack(dists), y[0], most_distributions=3, most_values=100)
         assert_allclose(in_blocks, expected[0], rtol=1e-13)
+
+
+class TestFromMoments:
+    def test_the_series_is_the_quadrature(self, monkeypatch):
+        """Concentrations on both sides of where the moments are too many; the quadrature with many panels."""
+        edges = scores._edges
+        monkeypatch.setattr(scores, "_edges", lambda dist, y: edges(dist, y, panels=200))
+        rng = np.random.default_rng(0)
+        kappa = np.concatenate([[0.0, 1e-9], 10.0 ** np.linspace(-3, 5, 60)])
+        eta = kappa[:, None] * np.exp(1j * rng.uniform(-np.pi, np.pi, (kappa.size, 3))) / [1.0, 4.0, 9.0]
+        dist, y = mgvm.GvM(eta), rng.uniform(-4, 4, (5, kappa.size))
+        series = sum(len(rows) for rows, _ in dist._moments_to_rounding())
+        assert 30 < series < kappa.size
+        assert_allclose(scores.crps(dist, y), scores.angular_by_quadrature(dist, y), rtol=2e-13, atol=0)
+        assert_allclose(scores.crps(dist[7], y[:, 0]), scores.angular_by_quadrature(dist[7], y[:, 0]), rtol=2e-13)
+        assert scores.crps(dist[:0], y[:, :0]).shape == (5, 0)
 
 
 class TestFromSamples:

@@ -67,3 +67,9 @@ def test_one_positive_number(value, message):
     assert check.single_positive(0.5, "tolerance") == 0.5
     with pytest.raises(ValueError, match=message):
         check.single_positive(value, "tolerance")
+
+
+def test_minutes_of_the_day_are_no_radians():
+    with pytest.warns(check.DegreesWarning, match=r"reach 1439.*minutes of the day.*from_hours\(minutes, 1440\)"):
+        check.angle_data(np.arange(0.0, 1440.0, 7.0) + 4.0)
+    check.angle_data(np.arange(0.0, 1440.0, 7.5))  # an unwrapped phase may be as large

@@ -71,14 +71,16 @@ class ProgressLine:
         self._patience = _PATIENCE if patience is None else patience
         self._reminder, self._frame = reminder, frame
         self._step = (0, 0, "working")
+        self._start = self._stepped = time.monotonic()
         self._over = threading.Event()
         self._thread = threading.Thread(target=self._draw if sys.stderr.isatty() else self._speak, daemon=True)
 
     def __call__(self, done: int, total: int, text: str) -> None:
         """Take note of what is being done."""
-        self._step = (done, total, text)
+        self._step, self._stepped = (done, total, text), time.monotonic()
 
     def __enter__(self) -> Self:
+        self._start = time.monotonic()
         self._thread.start()
         return self
 
@@ -89,28 +91,36 @@ class ProgressLine:
         self._thread.join()
 
     def _speak(self) -> None:
-        start = spoken = time.monotonic()
+        spoken = time.monotonic()
         said, note = "", f"; {self._note}"
         while not self._over.wait(self._patience):
             text, now = self._step[2], time.monotonic()
             if text != said or now - spoken >= self._reminder:
-                print(f"... {text} ({now - start:.0f} s{note})", file=sys.stderr, flush=True)
+                print(f"... {text} ({self._times(now)}{note})", file=sys.stderr, flush=True)
                 said, spoken, note = text, now, ""
 
     def _draw(self) -> None:
-        start = time.monotonic()
         if self._over.wait(self._patience):
             return
         erase = "\r\x1b[2K"
         while not self._over.wait(self._frame):
-            sys.stderr.write(erase + self._line(time.monotonic() - start))
+            sys.stderr.write(erase + self._line(time.monotonic()))
             sys.stderr.flush()
         sys.stderr.write(erase)
         sys.stderr.flush()
 
-    def _line(self, seconds: float, bar_width: int = 20) -> str:
+    def _times(self, now: float) -> str:
+        """The seconds since the run began, and those left if it goes on like the steps that are done."""
+        done, total, _ = self._step
+        text = f"{now - self._start:.0f} s"
+        if not 0.1 * total <= done < total:
+            return text  # too little is done to tell
+        left = (self._stepped - self._start) * (total - done) / done - (now - self._stepped)
+        return f"{text}, about {left:.0f} s left" if left >= 1.0 else text
+
+    def _line(self, now: float, bar_width: int = 20) -> str:
         """Bar, text and time, cut to the width of the terminal."""
         done, total, text = self._step
         full = round(bar_width * min(done / total, 1.0)) if total else 0
         bar = f"[{'#' * full}{'.' * (bar_width - full)}] " if total else ""
-        return f"{bar}{text} ({seconds:.0f} s; {self._note})"[: shutil.get_terminal_size().columns - 1]
+        return f"{bar}{text} ({self._times(now)}; {self._note})"[: shutil.get_terminal_size().columns - 1]

@@ -186,6 +186,13 @@ def _check_data(array: FloatArray, name: str) -> None:
             DegreesWarning,
             stacklevel=4,
         )
+    elif 720.0 < largest <= 1440.0 and (array == np.round(array)).all():
+        warnings.warn(
+            f"{name} are whole numbers that reach {largest:g}, many turns in radians: they look like minutes of the "
+            "day. If so, convert them with mgvm.angles.from_hours(minutes, 1440)",
+            DegreesWarning,
+            stacklevel=4,
+        )
 
 
 def weights(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weights") -> FloatArray:

@@ -15,10 +15,12 @@ t + π share the circle, so half a turn of t gives half the integral, and the sc
 
 from __future__ import annotations
 
+import math
 from typing import Any, Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
+from scipy.special import polygamma
 
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
@@ -128,7 +130,8 @@ def crps(forecast: Distribution | ArrayLike, y: ArrayLike, kind: str = "angular"
         observed = _observations(y, dist.batch_shape, "dist")
         if kind == "cosine":
             return cosine_from_moment(dist.moment(1), observed)[()]
-        return angular_from_distribution(dist, observed)[()]
+        own = getattr(dist, "_angular_crps", None)
+        return angular_from_distribution(dist, observed)[()] if own is None else own(observed)
     samples = check.angle_data(forecast, "forecast")
     if samples.ndim == 0:
         raise ValueError("forecast must be a distribution or have draws along its first axis, got a single number")
@@ -194,8 +197,12 @@ def coverage(dist: Distribution, y: ArrayLike, mass: ArrayLike, reduce: bool = T
     observed = _observations(y, dist.batch_shape, "dist")
     if observed.size == 0:
         raise ValueError(f"y is empty, shape {observed.shape}; at least one observation is needed")
-    inside = np.array([_inside(dist.interval(float(level)), observed) for level in masses.ravel()])
-    inside = inside.reshape(masses.shape + observed.shape)
+    rank = getattr(dist, "_rank", None)
+    if rank is not None:
+        inside = rank(observed) < masses.reshape(masses.shape + (1,) * observed.ndim)
+    else:
+        inside = np.array([_inside(dist.interval(float(level)), observed) for level in masses.ravel()])
+        inside = inside.reshape(masses.shape + observed.shape)
     return inside.mean(axis=tuple(range(masses.ndim, inside.ndim)))[()] if reduce else inside[()]
 
 
@@ -276,7 +283,40 @@ def cosine_from_moment(moment: ComplexArray, y: FloatArray) -> FloatArray:
     return np.asarray(0.5 * (gap.real**2 + gap.imag**2))
 
 
-def angular_from_distribution(
+def angular_from_distribution(dist: Distribution, y: FloatArray) -> FloatArray:
+    """The score of y, of the shape of the result: from the moments where a distribution has few, else by quadrature."""
+    y = wrap(y)
+    size = math.prod(dist.batch_shape)
+    position = np.broadcast_to(np.arange(size).reshape(dist.batch_shape), y.shape)
+    score, place = np.full(y.shape, np.nan), np.full(size, -1)
+    # Not every class that is a distribution to the scores has moments to offer.
+    for rows, moments in getattr(dist, "_moments_to_rounding", tuple)():
+        place[rows] = np.arange(rows.size)
+        here = place[position] >= 0
+        score[here] = _from_moments(moments, place[position[here]], y[here])
+        place[rows] = -1
+    left = np.isnan(score)
+    if left.all():
+        return angular_by_quadrature(dist, y)
+    if left.any():
+        score[left] = angular_by_quadrature(dist[np.unravel_index(position[left], dist.batch_shape)], y[left])
+    return score
+
+
+def _from_moments(moments: ComplexArray, row: NDArray[np.int64], y: FloatArray) -> FloatArray:
+    """(2/π) Σ |e^{iky} - m_k|²/k² over odd k, with the moments 1, 2, … (n, H) of each y's row, all others zero."""
+    z = np.exp(1j * y)
+    wave, square, total = z, z * z, np.zeros(y.shape)
+    for k in range(1, moments.shape[1] + 1, 2):
+        gap = wave - moments[row, k - 1]
+        total += (gap.real**2 + gap.imag**2) / k**2
+        wave = wave * square
+    # Σ 1/k² over odd k from n on is ψ'(n/2)/4.
+    rest = 0.25 * float(polygamma(1, 0.5 * (moments.shape[1] + 1 + moments.shape[1] % 2)))
+    return np.asarray(2.0 / np.pi * (total + rest))
+
+
+def angular_by_quadrature(
     dist: Distribution, y: FloatArray, most_distributions: int = 2048, most_values: int = 1 << 20
 ) -> FloatArray:
     """∫₀^π P(Θ outside (y - s, y - s + π])² ds, y of the shape of the result.
@@ -284,10 +324,9 @@ def angular_from_distribution(
     At most so many distributions along the first axis have their quadratures held at a time, and so many values of the
     distribution function are asked for at once.
     """
-    y = wrap(y)
     if dist.batch_shape == y.shape and y.ndim and len(y) > most_distributions:
         blocks = [slice(begin, begin + most_distributions) for begin in range(0, len(y), most_distributions)]
-        parts = [angular_from_distribution(dist[one], y[one], most_distributions, most_values) for one in blocks]
+        parts = [angular_by_quadrature(dist[one], y[one], most_distributions, most_values) for one in blocks]
         return np.concatenate(parts)
     edges = _edges(dist, y)
     nodes, weights = _GAUSS_LEGENDRE

@@ -381,5 +381,7 @@ class TestPanels:
         assert_allclose((weights * np.cos(nodes) ** 2).sum(), np.pi, rtol=1e-15)
 
     def test_pad(self):
-        assert_array_equal(base.pad([np.array([0.0, 1.0]), np.array([0.0, 0.5, 1.0])]), [[0, 1, 1], [0, 0.5, 1]])
-        assert base.pad([]).shape == (0, 2)
+        rows, values = np.array([0, 0, 2, 2, 2]), np.array([0.0, 1.0, 0.0, 0.5, 1.0])
+        (padded,) = highest_density.pad_rows(rows, 3, values, filling=1.0)
+        assert_array_equal(padded, [[0, 1, 1], [1, 1, 1], [0, 0.5, 1]])
+        assert highest_density.pad_rows(rows[:0], 0, values[:0])[0].shape == (0, 0)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tracemalloc
 import warnings
 
 import mpmath as mp
@@ -213,6 +214,7 @@ def test_heavy_tails_on_a_short_arc():
 @pytest.mark.parametrize(
     "data", [[0.0, 1.0], [0.0, 1.0, 2.0], [0.0, np.pi, 0.1], [0.0, 2.0, 4.0, 1.0], [0.0, 0.0, 0.5, 1.0, 4.0]]
 )
+@pytest.mark.filterwarnings("ignore:.*leaves holes")
 def test_a_few_different_angles_are_enough_for_one_order_less(data):
     order = len(set(data)) - 1
     dist = GvM.fit(data, order=order)
@@ -250,3 +252,60 @@ def test_many_distributions_from_moments():
     np.testing.assert_allclose(again, moments, atol=1e-6)
     few = fit_moments(np.ones((1, 1), dtype=complex), np.array([1.0]), np.zeros((1, 1), dtype=complex))
     assert 0.3 < abs(few[0, 0]) < 30.0  # a single angle
+
+
+class TestHoles:
+    """Orders that the angles do not tell: the likelihood is highest for peaks on the data and nothing between."""
+
+    def draw(self, size, step=0.0):
+        rng = np.random.default_rng(2)
+        angles = np.where(rng.random(size) < 0.6, VonMises(0, 8).sample(size, rng), VonMises(2.4, 6).sample(size, rng))
+        return np.round(angles / step) * step if step else angles
+
+    @pytest.mark.parametrize("step", [0.0, np.pi / 18])
+    def test_a_high_order_of_few_angles_is_warned_of(self, step):
+        with pytest.warns(RuntimeWarning, match=r"order 8 leaves holes.*38 angles.*too few for 16 parameters.*lower"):
+            dist = GvM.fit(self.draw(38, step), order=8)
+        assert dist.order == 8
+        assert dist.logpdf(self.draw(2000)).mean() < -10  # the warning is right
+
+    def test_the_rounding_is_named(self):
+        with pytest.warns(RuntimeWarning, match=r"rounded to 10° \(\d+ different ones\)"):
+            GvM.fit(self.draw(38, np.pi / 18), order=8)
+
+    def test_a_criterion_passes_them_over(self):
+        """Thirty draws of a von Mises distribution rounded to 10°: order 8 has peaks on eight of nine values."""
+        tens, counts = [-5, -3, -2, -1, 0, 1, 2, 3, 5], [1, 1, 5, 6, 2, 4, 5, 5, 1]
+        angles = np.radians(10.0 * np.repeat(tens, counts))
+        with pytest.warns(
+            RuntimeWarning, match=r"holes.*rounded to 10°.*order 1 is taken, although BIC is least for 8"
+        ):
+            dist = GvM.fit(angles, order="bic")
+        assert dist.order == 1
+
+    def test_holes_that_the_data_speak_for_are_silent(self):
+        rng = np.random.default_rng(0)
+        angles = np.concatenate([VonMises(0, 200).sample(60, rng), VonMises(3, 200).sample(40, rng)])
+        for order in (2, "bic"):
+            dist = GvM.fit(angles, order=order)
+            assert dist.order >= 2
+            assert dist.logpdf(1.5) < -50
+
+    def test_many_angles_are_fitted_silently(self):
+        for step in (0.0, np.pi / 18):
+            assert GvM.fit(self.draw(2000, step), order=6).order == 6
+
+
+def test_memory_grows_with_the_panels_not_with_their_square():
+    """A flat top of cancelling harmonics has 20,000 panels: their square would take 3 GB."""
+    dist = GvM(2e8 * np.array([56.0, -28.0, 8.0, -1.0], dtype=complex))
+    panels = dist._panels().shape[-1]
+    assert panels > 15_000
+    tracemalloc.start()
+    x = dist.icdf(np.linspace(0.1, 0.9, 9))
+    assert dist.cdf(x) == pytest.approx(np.linspace(0.1, 0.9, 9), abs=1e-9)
+    arcs = dist.interval(0.5)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert (dist.cdf(arcs[:, 1]) - dist.cdf(arcs[:, 0])).sum() == pytest.approx(0.5, abs=1e-9)
+    assert peak < 8000 * panels

@@ -270,6 +270,8 @@ def test_every_option_has_a_flag_with_its_default(here, monkeypatch):
     assert asked[1] == workflow_options.RegressionOptions(
         "dir", ["lon"], ["lat:hours"], "compass", "days", "periodic", 3.0, 2, "lat", seed=7, compare=False
     )
+    assert cli.main(["regress", *WIND[:-2], "--period-of-angle", "12.42"]) == 130
+    assert asked[2] == workflow_options.RegressionOptions("dir", ["lon"], period_of_angle=12.42)
 
 
 @pytest.mark.parametrize("command", ["regress", "density", "pca"])

@@ -7,11 +7,13 @@ import warnings
 import numpy as np
 import pytest
 from naive import torus
-from portable import angle, cholesky, cos, exp, inverse, polar, product, von_mises_draws
+from portable import angle, cholesky, cos, exp, inverse, polar, product, turned, von_mises_draws
 from scipy import sparse
 
 from mgvm import GvM, MGvM, MultivariateWrappedNormal
-from mgvm.inference import ConvergenceWarning, LogNormalizer, expectation_propagation
+from mgvm.inference import ConvergenceWarning, LogNormalizer, exact_chain, exact_grid, expectation_propagation
+from mgvm.inference import _expectation_propagation as ep
+from mgvm.natural.density import log_densities
 from mgvm.natural.parameters import Natural
 
 
@@ -394,7 +396,7 @@ def test_nasty_problems_stay_finite(variance, nugget, length, concentration):
     sites = polar(concentration, rng.uniform(-np.pi, np.pi, (15, 1)))
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        result = expectation_propagation(covariance, sites, max_sweeps=30)
+        result = expectation_propagation(covariance, sites, max_sweeps=30, verify=False)
     assert_sound(result)
     assert result.converged == (result.trace.min() <= 1e-8)
 
@@ -475,3 +477,81 @@ def test_result_is_frozen():
     result = expectation_propagation(GOOD, SITES)
     with pytest.raises(AttributeError):
         result.converged = False
+
+
+# ---- verification ---------------------------------------------------------------------------------------------------
+
+
+def contradicting_chain(size, coupling, field):
+    """Neighbours that want to agree, and fields that want the halves of the chain to be opposite."""
+    P = coupling * (np.eye(size, k=1) + np.eye(size, k=-1))
+    return MGvM(field * np.where(np.arange(size) < size / 2, 1.0, -1.0), P=P)
+
+
+def spin_glass(seed, size=3, strength=10.0):
+    P = np.triu(np.random.default_rng(seed).normal(0.0, strength, (size, size)), 1)
+    return MGvM(np.full(size, 0.3), P=P + P.T)
+
+
+def find_errors(dists, exact):
+    """Largest error of E[e^{iφ}], and whether the result says so, of every distribution."""
+    rows = []
+    for dist in dists:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore", ConvergenceWarning)
+            result = expectation_propagation(dist)
+        error = np.abs(result.marginals.moment(1) - exact(dist).marginals.moment(1)).max()
+        rows.append((error, result.converged))
+    return rows
+
+
+@pytest.mark.parametrize(
+    ("dists", "exact"),
+    [
+        ([contradicting_chain(n, p, f) for n in (4, 5, 9) for p in (3.0, 10.0, 30.0) for f in (0.5, 2.0)], exact_chain),
+        ([spin_glass(seed) for seed in range(40)], exact_grid),
+    ],
+    ids=["chains", "glasses"],
+)
+def test_no_answer_is_far_off_and_calls_itself_converged(dists, exact):
+    rows = find_errors(dists, exact)
+    assert sum(error > 0.3 for error, _ in rows) >= 2
+    assert not [error for error, converged in rows if converged and error > 0.3]
+
+
+def test_distributions_that_are_easy_raise_no_alarm():
+    rng = np.random.default_rng(1)
+    for _ in range(20):
+        P = np.triu(rng.normal(0.0, 0.5, (3, 3)), 1)
+        dist = MGvM(rng.uniform(0.5, 3.0, 3) * turned(np.ones(3, complex), rng.uniform(-3, 3, 3)), P=P + P.T)
+        result = expectation_propagation(dist)
+        assert result.converged
+        assert result.disagreement < 0.1
+
+
+def test_verification_sees_the_distribution_that_a_covariance_and_sites_make():
+    rng = np.random.default_rng(0)
+    root = rng.normal(size=(8, 8))
+    eta, mean = rng.normal(size=(4, 3)) + 1j * rng.normal(size=(4, 3)), rng.normal(size=8)
+    problem = ep.from_covariance(root @ root.T + np.eye(8), eta, mean=mean)
+    dist = ep._to_natural(problem, eta)
+    phi = rng.uniform(-np.pi, np.pi, (6, 4))
+    x = np.concatenate([np.cos(phi), np.sin(phi)], axis=1)
+    prior = -0.5 * np.einsum("ni,ij,nj->n", x - mean, np.linalg.inv(root @ root.T + np.eye(8)), x - mean)
+    likelihood = sum((eta[:, t - 1].conj() * np.exp(1j * t * phi)).real.sum(axis=1) for t in (1, 2, 3))
+    both = log_densities(dist, phi) - prior - likelihood
+    np.testing.assert_allclose(both - both[0], 0.0, atol=1e-11)
+
+
+def test_verification_can_be_left_out_and_says_what_it_cannot_do():
+    dist = contradicting_chain(5, 10.0, 2.0)
+    assert np.isnan(expectation_propagation(dist, verify=False).disagreement)
+    with pytest.warns(ConvergenceWarning, match="cannot be relied on here: .*exact_chain"):
+        assert not expectation_propagation(dist).converged
+    on_grid = {"log_likelihood": np.zeros((2, 32))}
+    assert np.isnan(expectation_propagation(np.eye(2), **on_grid).disagreement)
+    with pytest.raises(ValueError, match="verify=True needs sites that are natural parameters"):
+        expectation_propagation(np.eye(2), **on_grid, verify=True)
+    many = np.ones((65, 1), complex)
+    assert np.isnan(expectation_propagation(np.eye(65), many).disagreement)
+    assert expectation_propagation(np.eye(65), many, verify=True).disagreement < 0.15

@@ -12,8 +12,12 @@ from portable import exp, inverse, polar, sin
 from scipy import sparse, stats
 
 from mgvm import MGvM
+from mgvm._numerics import gibbs as compiled
 from mgvm.inference import ConvergenceWarning, exact_chain, exact_grid, gibbs
+from mgvm.inference._moves import DenseSweeps, angles, reflection_axis, states
 from mgvm.inference.diagnostics import effective_sample_size
+from mgvm.natural.density import log_densities
+from mgvm.natural.parameters import natural
 
 
 def random_distribution(seed, dimension, order=2, scale=0.5):
@@ -129,6 +133,50 @@ def test_rotation_crosses_between_images_half_a_turn_apart():
     with pytest.warns(ConvergenceWarning, match="chains do not agree.*separate modes"):
         alone = gibbs(dist, 500, 4, rotation=False, rng=0)
     assert not alone.converged
+
+
+@pytest.mark.parametrize("size", [5, 7, 9])
+@pytest.mark.parametrize("coupling", [-8.0, -15.0])
+@pytest.mark.parametrize("kernel", ["dense", "sparse"])
+def test_reflection_crosses_between_the_two_senses_of_a_frustrated_ring(size, coupling, kernel):
+    # Neighbours want to be opposite and cannot all be: angles go round one way or the other, by symmetry as often.
+    P = coupling * (np.eye(size, k=1) + np.eye(size, k=size - 1))
+    ring = MGvM(np.zeros(size), P=P + P.T)
+    # Isolated angles turn freely, and R-hat of sixty of them is above 1.05 now and then.
+    swept = beside_isolated_angles(ring, 62) if kernel == "sparse" else ring
+    runs = range(1 if kernel == "sparse" else 8)
+    for seed in runs:
+        result = gibbs(swept, 1000, 4, rng=seed)
+        assert result.converged
+        # Reflections alternate the sign at every round (one in four by rows): 40 of 4,000 draws may be unpaired.
+        assert abs(np.sin(result.samples[..., 0] - result.samples[..., 1]).mean()) < 0.05
+
+
+def test_reflection_is_exact_beside_fields_and_couplings_of_both_kinds():
+    dist = natural(random_distribution(5, 4, 2, 0.7))
+    kernel = DenseSweeps(dist, 6)
+    x = states(np.random.default_rng(0).uniform(-np.pi, np.pi, (6, 4)))
+    before, pairs = angles(x), np.zeros((5, 6))
+    compiled._sums_inside(kernel.parameters.coupling, x, pairs)
+    axis = 0.4
+    rise = log_densities(dist, 2 * axis - before) - log_densities(dist, before)
+    work = compiled.draw_scratch(6)
+    compiled._reflect(kernel.parameters, pairs, x, axis, np.random.default_rng(1), work)
+    np.testing.assert_allclose(work[2], rise, atol=1e-12)  # some hundred roundings of numbers of order one
+    taken = np.abs(np.exp(1j * (angles(x) - 2 * axis + before)) - 1).max(axis=1) < 1e-12
+    assert 0 < taken.sum() < 6
+    np.testing.assert_allclose(np.exp(1j * angles(x))[~taken], np.exp(1j * before)[~taken], atol=1e-12)
+    again = np.zeros((5, 6))
+    compiled._sums_inside(kernel.parameters.coupling, x, again)
+    np.testing.assert_allclose(pairs[:2], again[:2], atol=1e-12)
+
+
+def test_the_axis_of_reflection_leaves_parallel_fields_alone():
+    size, line = 5, polar([2.0, -1.0, 0.5, 0.0, 3.0], 0.7)
+    assert reflection_axis(natural(MGvM(line))) == pytest.approx(0.7, abs=1e-14)
+    axis = reflection_axis(natural(MGvM(np.zeros(size), polar(np.full(size, 2.0), 1.4))))
+    assert (axis - 0.7) % (np.pi / 2) == pytest.approx(0.0, abs=1e-14)
+    assert np.isnan(reflection_axis(natural(MGvM(np.zeros(size), P=np.ones((size, size)) - np.eye(size)))))
 
 
 def test_modes_that_differ_in_how_angles_stand_to_each_other_are_seen():

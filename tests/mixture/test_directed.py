@@ -173,17 +173,6 @@ def test_marginals_integrate_the_joint(missing):
     np.testing.assert_array_equal(family.log_marginal(parameters, np.full((1, 3), np.nan)), 0.0)
 
 
-def test_likelihood_weighting_is_near_the_integral():
-    from mgvm.mixture.families.directed import _integrate, _weigh_draws
-
-    rng = np.random.default_rng(8)
-    family = DirectedFamily((0, 1, 2))
-    one = random_parameters(family, rng, 1, scale=0.7)
-    x = rng.uniform(-np.pi, np.pi, (4, 3))
-    exact = _integrate(family, one, x, np.array([0, 1]), 2)
-    np.testing.assert_allclose(_weigh_draws(family, one, x, np.array([0, 1]), 2), exact, atol=0.2)
-
-
 def test_take_and_join():
     rng = np.random.default_rng(9)
     family = DirectedFamily((0, 1))

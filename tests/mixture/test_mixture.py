@@ -111,6 +111,28 @@ def test_weights_are_repetitions():
     np.testing.assert_allclose(one.trace[:20], two.trace[:20], rtol=1e-9)
 
 
+@pytest.mark.parametrize("missing", [False, True])
+def test_weights_are_repetitions_where_rows_are_drawn_at_random(missing):
+    rng = np.random.default_rng(11)
+    x, _ = two_clusters(rng, size=60)
+    if missing:
+        x[rng.random(len(x)) < 0.1, 1] = np.nan
+    copies = rng.integers(0, 4, len(x))
+    order = rng.permutation(len(x))
+    settings = {"n_components": "auto", "max_components": 6, "component": "directed_von_mises", "random_state": 0}
+    weighted = TorusMixture(**settings).fit(x[order], sample_weight=copies[order])
+    repeated = TorusMixture(**settings).fit(np.repeat(x, copies, axis=0))
+    assert weighted.n_components_ == repeated.n_components_
+    assert weighted.validation_scores_ == pytest.approx(repeated.validation_scores_, rel=1e-12)
+    np.testing.assert_array_equal(weighted.score_samples(x), repeated.score_samples(x))
+
+
+def test_weights_that_count_for_few_rows_are_pointed_out():
+    x, _ = two_clusters(np.random.default_rng(12), size=30)
+    with pytest.warns(UserWarning, match=r"sums to 1 for 60 rows.*mean of 1"):
+        TorusMixture(2, component="von_mises", random_state=0).fit(x, sample_weight=np.full(60, 1 / 60))
+
+
 def test_growth_by_held_out_rows_finds_enough_components():
     rng = np.random.default_rng(6)
     centres = rng.uniform(-np.pi, np.pi, (6, 2))

@@ -36,3 +36,16 @@ def unpacked(family, parameters, k):
         matrices.append(numbers[: 2 * size].reshape(2, size))
         seconds.append(complex(numbers[2 * size], numbers[2 * size + 1]))
     return matrices, seconds
+
+
+def sum_over_missing(log_density, row, n):
+    """log ∫ p over the missing angles of a row (NaN), and E[e^{iφ}] of all angles; `log_density` is of rows."""
+    lost = np.flatnonzero(np.isnan(row))
+    nodes = 2.0 * np.pi * np.arange(n) / n
+    points = np.tile(row, (n**lost.size, 1))
+    points[:, lost] = np.stack(np.meshgrid(*[nodes] * lost.size), axis=-1).reshape(-1, lost.size)
+    values = log_density(points)
+    top = values.max()
+    shares = np.exp(values - top)
+    log_integral = top + np.log(shares.mean()) + lost.size * np.log(2.0 * np.pi)
+    return log_integral, shares @ np.exp(1j * points) / shares.sum()

@@ -10,7 +10,7 @@ from scipy.interpolate import BarycentricInterpolator
 from scipy.special import logsumexp
 
 from mgvm._numerics import chain
-from mgvm._numerics.grid import envelope, interpolate_rows, sample_rows
+from mgvm._numerics.chain import envelope, interpolate_rows, sample_rows
 
 
 def read_only(values):

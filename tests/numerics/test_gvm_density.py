@@ -8,7 +8,10 @@ import pytest
 from naive.gvm import f, log_density_condition, mpmath_reference
 from numerics.families import FAMILIES, higher_order, order_two
 
-from mgvm._numerics.gvm import gvm_facts, log_densities, suffix_sums
+from mgvm._numerics.gvm import gvm_facts, gvm_log_densities
+from mgvm._numerics.gvm_small import suffix_sums
+
+pytestmark = pytest.mark.usefixtures("execution")
 
 NO_ROWS = np.empty(0, dtype=np.int64)
 
@@ -16,9 +19,8 @@ NO_ROWS = np.empty(0, dtype=np.int64)
 def log_density(eta, x, rows=NO_ROWS):
     eta = np.ascontiguousarray(eta, dtype=complex)
     facts = gvm_facts(eta)
-    out = np.empty(x.size)
-    log_densities(x, rows, facts.reference, facts.log_reference, suffix_sums(eta, facts.reference), out)
-    return out
+    suffix = suffix_sums(eta.conj(), facts.reference)
+    return gvm_log_densities(x, rows, facts.reference, facts.log_reference, suffix)
 
 
 @pytest.mark.parametrize("order", [1, 2, 3, 5, 8])

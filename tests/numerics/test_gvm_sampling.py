@@ -10,7 +10,8 @@ from numerics.families import FAMILIES, higher_order, order_two
 from portable import polar, power_of_ten
 from scipy import stats
 
-from mgvm._numerics.gvm import gvm_facts, gvm_sample
+from mgvm._numerics import gvm
+from mgvm._numerics.gvm import gvm_facts, gvm_panels, gvm_sample
 from mgvm._numerics.gvm_general import conjugate_row
 from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
 from mgvm._numerics.gvm_sampling import envelope, hat, sample_each, sample_tables
@@ -169,3 +170,30 @@ def test_empty_draws():
     rng = np.random.default_rng(0)
     assert gvm_sample(np.empty((0, 2), dtype=complex), 3, rng).shape == (3, 0)
     assert gvm_sample(np.ones((4, 3), dtype=complex), 0, rng).shape == (0, 4)
+
+
+@pytest.mark.parametrize("name", CASES)
+@pytest.mark.parametrize("repeats", [1, 40, 3000])
+def test_compiled_code_and_numpy_draw_the_same(name, repeats, monkeypatch):
+    """From the same generator: both take the same numbers from it, and leave it in the same state."""
+    eta = np.tile(np.asarray(CASES[name], dtype=complex), (3, 1))
+    draws, after = [], []
+    for most in (0, 1 << 40):
+        monkeypatch.setattr(gvm, "SMALL", most)
+        rng = np.random.default_rng(6)
+        draws.append(gvm_sample(eta, repeats, rng))
+        after.append(rng.random())
+    # Angles of some roundings of π; of a hat that is as much off, where its cell is as wide as the circle.
+    assert np.abs(np.angle(np.exp(1j * (draws[0] - draws[1])))).max() < 64 * np.finfo(float).eps
+    assert after[0] == after[1]
+
+
+@pytest.mark.parametrize("order", [2, 5])
+def test_compiled_code_and_numpy_cut_the_same_panels(order, monkeypatch):
+    eta = higher_order(order, -2, 8, 20, np.random.default_rng(order))
+    found = []
+    for most in (0, 1 << 40):
+        monkeypatch.setattr(gvm, "SMALL", most)
+        found.append(gvm_panels(eta))
+    assert (found[0][0] == found[1][0]).all()
+    assert (found[0][1] == found[1][1]).all()

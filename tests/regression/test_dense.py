@@ -40,16 +40,16 @@ def test_the_posterior_is_an_inverse(pair):
     sites = np.column_stack([linear, *halves])
     covariance = known.prior.covariance(known.inputs)
     observations = Observations(known.replicates, known.noise, known.noise.start, 1.0)
-    problem = DensePropagation(invert_covariance(covariance), observations)
+    problem = DensePropagation(observations, invert_covariance(covariance))
     whole = np.kron(np.eye(2), covariance) if pair == "shared" else covariance
     precision = np.linalg.inv(whole)
     for i in range(2):
         for j in range(2):
             precision[i * size : (i + 1) * size, j * size : (j + 1) * size] += np.diag(blocks[:, i, j])
-    found, mean = problem.posterior(sites)
+    found = problem.posterior(sites)
     wanted = np.linalg.inv(precision)
-    np.testing.assert_allclose(found, wanted, rtol=1e-8, atol=1e-11)
-    np.testing.assert_allclose(mean.T.ravel(), wanted @ linear.T.ravel(), rtol=1e-8, atol=1e-10)
+    np.testing.assert_allclose(found.covariance, wanted, rtol=1e-8, atol=1e-11)
+    np.testing.assert_allclose(found.mean.T.ravel(), wanted @ linear.T.ravel(), rtol=1e-8, atol=1e-10)
     assert problem.posterior(sites + np.array([0.0, 0.0, 1e4, 0.0, 0.0])) is None
     assert problem.posterior(sites + np.array([0.0, 0.0, 0.0, 0.0, 1e4])) is None
 

@@ -21,6 +21,7 @@ from mgvm.regression.engines.dense import DenseEngine
 from mgvm.regression.gp import choose_radial_scale
 from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Replicates
 from mgvm.regression.prediction import row_log_densities
+from mgvm.regression.search import count_distinct
 
 KERNEL = ConstantKernel(0.5) * Matern(1.5, nu=1.5)
 
@@ -39,6 +40,11 @@ def fitted():
 @pytest.mark.filterwarnings("ignore")  # the checks hand in targets that look like degrees
 def test_scikit_learn_conventions():
     check_estimator(CircularGPRegressor(KERNEL, n_starts=1, average=False))
+
+
+@pytest.mark.filterwarnings("ignore")  # some checks have one row, or two angles: the order is lowered with a warning
+def test_scikit_learn_conventions_where_the_order_is_chosen():
+    check_estimator(CircularGPRegressor(KERNEL, noise_order="auto", selection=None))
 
 
 @pytest.mark.parametrize("radial_scale", ["soft", "hard", "free", 0.7])
@@ -156,6 +162,33 @@ def test_two_tides_a_day_need_a_second_harmonic():
     assert auto.predict_dist([[1.5]]).interval(0.5).shape[-2] == 2
     plain = CircularGPRegressor(KERNEL, noise_order="auto", **options).fit(*data(40))
     assert plain.noise_.size == 1
+
+
+def test_the_order_is_chosen_from_the_angles_of_a_single_input():
+    rng = np.random.default_rng(0)
+    X, options = np.zeros((60, 1)), {"average": False, "n_starts": 1}
+    tides = rng.vonmises(0.3, 20.0, 60) + np.pi * rng.integers(0, 2, 60)
+    auto = CircularGPRegressor(KERNEL, noise_order="auto", **options).fit(X, tides)
+    assert auto.noise_.size >= 2
+    assert auto.predict_dist([[0.0]]).interval(0.5).shape[-2] == 2
+    plain = CircularGPRegressor(KERNEL, noise_order="auto", **options).fit(X, rng.vonmises(0.3, 20.0, 60))
+    assert plain.noise_.size == 1
+
+
+@pytest.mark.parametrize("angles", [[0.3], [0.3, 1.0], [0.4] * 6, [0.3, 0.7, 0.3, 0.7]])
+def test_an_order_that_rows_do_not_tell_is_lowered_with_a_warning(angles):
+    for X in (np.zeros((len(angles), 1)), np.zeros((len(angles), 1)) + 5.0):
+        with pytest.warns(UserWarning, match="tries orders up to 1 alone, not 4"):
+            model = CircularGPRegressor(KERNEL, noise_order="auto", average=False, n_starts=1).fit(X, angles)
+        assert model.noise_.size == 1
+        assert np.isfinite(model.loo_log_density_).all()
+
+
+def test_angles_a_rounding_apart_are_one():
+    assert count_distinct(np.array([])) == 0
+    assert count_distinct(np.array([1.0, 1.0 + 1e-12, 1.0 + 2 * np.pi])) == 1
+    assert count_distinct(np.array([-np.pi, np.pi, 0.0, 1e-12])) == 2
+    assert count_distinct(np.array([2 * np.pi - 1e-12, 0.0, 1e-12, 3.0])) == 2
 
 
 def test_contaminated_noise_shrugs_off_outliers():

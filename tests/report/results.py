@@ -24,7 +24,9 @@ def scored(result):
     scores = (
         Score("nearest <neighbours>", False, -0.4, 0.1, 0.0, 0.0, measures),
         Score("ours", True, -0.5, 0.1, 0.1, 0.2, measures),
-        Score("no inputs", False, -1.8, 0.1, 1.4, 0.2, converged=False),
+        Score(
+            "no inputs", False, -1.8, 0.1, 1.4, 0.2, converged=False, unconverged="20 steps were made; raise max_iter"
+        ),
     )
     pit = np.random.default_rng(0).uniform(size=40)
     calibration = Calibration("distribution function at test angles", pit, MASSES, MASSES * 0.9)

@@ -51,7 +51,7 @@ def test_scores_mark_the_model_and_carry_paired_errors():
     assert "0.100 ± 0.200" in row
     assert "−0.500 ± 0.100" in row
     assert "nearest &lt;neighbours&gt;" in text
-    assert "Did not converge within its iterations: no inputs." in text
+    assert "No inputs did not converge: 20 steps were made; raise max_iter." in text
 
 
 def test_without_held_out_rows_it_says_so():
@@ -76,8 +76,8 @@ def test_densities(size):
     assert ("Rows without some of the angles" in text) == (size > 1)
 
 
-@pytest.mark.parametrize(("kind", "figures"), [("tree", 6), ("wave", 5)])
-def test_reductions(kind, figures):
+@pytest.mark.parametrize(("kind", "figures"), [("tree", 6), ("wave", 4)])
+def test_reductions(kind, figures):  # of the wave EM ends in two steps, which make no curve
     text = text_of("pca", kind)
     assert headings(text) == ["In short", "The fit", *SECTIONS[1:]]
     assert len(alts(text)) == figures

@@ -52,6 +52,7 @@ REGRESSORS: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "hard": (lambda: gp(radial_scale="hard", inference="ep").fit(LINE, ON_LINE), LINE + 0.1),
     "chain": (lambda: gp(radial_scale="hard", inference="chain").fit(LINE, ON_LINE), LINE + 0.1),
     "free": (lambda: gp(radial_scale="free").fit(LINE, ON_LINE), LINE + 0.1),
+    "Markov": (lambda: gp(inference="markov").fit(LINE, ON_LINE), LINE + 0.1),
     "neighbours": (lambda: gp(inference="neighbors", n_neighbors=6).fit(PLANE, ON_PLANE), PLANE + 0.1),
     "mean field": (lambda: gp(radial_scale="hard", inference="mean_field").fit(LINE, ON_LINE), LINE[:3] + 0.1),
     "contaminated": (
@@ -66,7 +67,7 @@ REGRESSORS: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
         LINE + 0.1,
     ),
     "wrapped GP": (lambda: WrappedGPRegressor(n_starts=1).fit(LINE, ON_LINE), LINE + 0.1),
-    "projected GP": (lambda: ProjectedGPRegressor(selection=None, pair="separate").fit(LINE, ON_LINE), LINE + 0.1),
+    "projected GP": (lambda: ProjectedGPRegressor(selection=None).fit(LINE, ON_LINE), LINE + 0.1),
     "two sides": (lambda: ProjectedGPRegressor(selection=None, angle_multiple=2).fit(LINE, ON_LINE), LINE + 0.1),
     "no input": (lambda: GvMRegressor(2).fit(LINE, ON_LINE), LINE),
     "kernels": (lambda: KernelCircularRegressor().fit(PLANE, ON_PLANE), PLANE + 0.1),

@@ -50,6 +50,7 @@ NAMES = [
     "regression.DensePosterior",
     "regression.GramKernel",
     "regression.GvMNoise",
+    "regression.MarkovPosterior",
     "regression.MergedTraining",
     "regression.NeighborsPosterior",
     "regression.PaperPosterior",

@@ -76,6 +76,7 @@ def test_a_fit_keeps_its_warnings_and_hands_on_an_interruption():
 
     fit = time_fit(noisy)
     assert (fit.model, fit.converged, fit.warnings) == (7, False, ("mind the gap",))
+    assert fit.unconverged == "did not converge"
     with pytest.raises(KeyboardInterrupt):
         time_fit(lambda: warnings.warn("the fit was interrupted", ConvergenceWarning, stacklevel=1))
 

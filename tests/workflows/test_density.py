@@ -44,6 +44,26 @@ def test_two_groups_are_found_and_beat_independence():
     assert not (result.samples["psi"].head(100) < 0.0).all()
 
 
+def test_a_fit_that_did_not_converge_says_what_to_change():
+    result = run_density(residues(), DensityOptions(["phi", "psi"], components=2, max_iter=2))
+    assert any("raise max_iter or tol" in text for text in result.warnings)
+    assert any("did not converge: " in text and "raise max_iter" in text for text in result.comparison.unconverged)
+    assert not result.comparison.ours.converged
+
+
+def test_many_rows_are_fitted_from_the_fit_to_the_training_rows():
+    steps = []
+    frame = residues(600)
+    options = DensityOptions(["phi", "psi"], components=2, component="von_mises")
+    result = run_density(frame, options, progress=lambda done, total, text: steps.append((done, total, text)))
+    assert not result.model.warm_start
+    alone = run_density(frame, DensityOptions(["phi", "psi"], components=2, component="von_mises", compare=False))
+    ours, fresh = (one.predictions["log_density"].mean() for one in (result, alone))
+    assert ours == pytest.approx(fresh, abs=1e-4)
+    # Every model is a step, the fit to all rows is one more.
+    assert [step[:2] for step in steps] == [(number, 6) for number in range(6)]
+
+
 def test_a_saved_mixture_on_new_rows(tmp_path):
     frame = residues()
     options = DensityOptions(["phi", "psi"], components=2, component="von_mises", compare=False)

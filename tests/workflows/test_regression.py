@@ -71,8 +71,9 @@ def test_predictions_scores_and_gaps():
     assert result.calibration.pit.size == result.comparison.rows == 38
     assert 0.7 < result.calibration.share(0.9) <= 1.0
     assert any("± " in sentence for sentence in result.sentences)
-    assert said[0] == (0, 10, "comparing: circular Gaussian process, fold 1 of 5")
-    assert [done for done, total, _ in said if total == 10] == list(range(10))
+    assert said[0] == (0, 41, "comparing model 1 of 2: circular Gaussian process, fold 1 of 5")
+    assert [done for done, _, _ in said] == [0, 5, 10, 15, 20, 25, 26, 27, 28, 29, 30, 40]
+    assert [text for _, _, text in said[-2:]] == ["fitting to all 38 rows", "predicting 40 rows"]
 
 
 def test_all_baselines_run_with_a_kernel_by_name(monkeypatch):
@@ -183,6 +184,24 @@ def test_doubts_about_the_unit_are_said(change, unit, word):
     frame["dir"] = change(np.linspace(1.0, 359.0, 12))
     result = run(frame, "dir", ["lon"], unit=unit, compare=False)
     assert any(word in text for text in result.warnings)
+
+
+def test_any_period_is_a_unit():
+    frame = wind(12)
+    frame["phase"] = frame["dir"] * (12.42 / 360.0)
+    result = run(frame, "phase", ["lon"], period_of_angle=12.42, compare=False)
+    assert result.unit.turn == 12.42
+    assert result.predictions["phase_mean"].between(0.0, 12.42).all()
+    with pytest.raises(ValueError, match="unit 'hours' and period_of_angle 12.42 both"):
+        run(frame, "phase", ["lon"], period_of_angle=12.42, unit="hours")
+    with pytest.raises(ValueError, match="period_of_angle must be a number above 0, got -1"):
+        run(frame, "phase", ["lon"], period_of_angle=-1.0)
+
+
+def test_minutes_of_the_day_taken_for_degrees_are_refused():
+    frame = pd.DataFrame({"lon": np.arange(60.0), "low_water": np.arange(60.0) * 24.0})
+    with pytest.raises(TableError, match="--unit minutes"):
+        run(frame, "low_water", ["lon"])
 
 
 @pytest.mark.parametrize("unit", ["degrees", "compass"])

@@ -67,17 +67,20 @@ def von_mises_derivatives(
     points: np.ndarray,
     pairs: tuple[np.ndarray, ...],
     packed: np.ndarray,
+    value: np.ndarray,
     slope: np.ndarray,
     curvature: np.ndarray,
 ) -> None:
-    """Add up gradients (K, m) and negative Hessians (K, m, m) of Σ w log p of one angle; upper blocks and triangles."""
+    """Add up Σ w log p (K,) of one angle, gradients (K, m) and negative Hessians (K, m, m): upper blocks, triangles."""
     rows, owners, weights = pairs
     size = (packed.shape[1] - 2) // 2
     for i in range(rows.size):
         row, k, w = rows[i], owners[i], weights[i]
         real, imaginary = _field(features, row, packed, k, size)
         kappa = math.sqrt(real * real + imaginary * imaginary)
-        _, ratio = log_bessel(kappa)
+        log_normalizer, ratio = log_bessel(kappa)
+        height = real * points[row, 0] + imaginary * points[row, 1]
+        value[k] += w * (height - log_normalizer - math.log(2.0 * math.pi))
         if kappa > 1e-8:
             across, c, s = ratio / kappa, real / kappa, imaginary / kappa
         else:

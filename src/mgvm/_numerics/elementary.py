@@ -1,9 +1,15 @@
 """How functions are compiled, and exp, log, sine, cosine and Mills' ratio for compiled loops.
 
-Compiled code is kept on disk. `entry` is for what Python calls, `inner` for what only compiled code calls: without the
-wrappers that Python would need it compiles in about two thirds of the time (and crashes the interpreter if called from
-it: tests reach such a function through one of their own). Division follows NumPy (no exception), so that loops
-vectorise. Fast-math flags are given flag by flag; a callee without any inherits its caller's.
+`entry` is for what Python calls: it is compiled when it is first called, and the compiler is not imported before. It is
+kept on disk with all that it contains. `inner` is for what only compiled code calls: without the wrappers that Python
+would need it compiles in about two thirds of the time; called from Python it runs as plain Python. Division follows
+NumPy (no exception), so that loops vectorise. Fast-math flags are given flag by flag; a callee without any inherits
+its caller's.
+
+What a first call waits for is the number of functions and of types more than the number of lines. An entry has one
+signature: arrays of one type each, contiguous and writable (`np.require` where that is not sure). Two processes that
+compile it at once then write the same file. Arrays are made by NumPy and handed in; np.zeros, np.max and the like are
+compiled as often as they are met, an array assigned to a slice takes 2 s.
 
 The elementary functions are free of branches, so that LLVM turns loops over them into vector instructions. Their flags
 are spelt out: an inherited "reassoc" would cancel the trick that rounds. Coefficients stand in tuples, which the
@@ -14,23 +20,74 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any, TypeVar
+from functools import cached_property, partial, update_wrapper
+from typing import Any, TypeVar, cast
 
 import numpy as np
-from numba import njit
 
 _Function = TypeVar("_Function", bound=Callable[..., Any])
 
 
+class _Compiled:
+    """A function that is compiled on first use, by Python or by compiled code."""
+
+    def __init__(self, function: Callable[..., Any], flags: dict[str, Any]):
+        update_wrapper(cast(Any, self), function)
+        self._function, self._flags = function, flags
+
+    def _compile(self, **flags: Any) -> Any:
+        from numba import njit
+
+        flags = {"error_model": "numpy", "no_cfunc_wrapper": True, **self._flags, **flags}
+        return cast(Any, njit)(**flags)(self._function)
+
+    @cached_property
+    def _dispatcher(self) -> Any:
+        return self._compile()
+
+    @property
+    def _numba_type_(self) -> Any:
+        """What the compiler asks of a name that it does not know: here, which of its functions that is."""
+        return self._dispatcher._numba_type_
+
+
+class _Entry(_Compiled):
+    """Kept on disk where that can be done: a full disk or a home that is read only costs time, no result."""
+
+    @cached_property
+    def _dispatcher(self) -> Any:
+        try:
+            return self._compile(cache=True)
+        except RuntimeError:  # there is no folder that can be written to
+            return self._compile()
+
+    def __call__(self, *args: Any) -> Any:
+        try:
+            return self._dispatcher(*args)
+        except OSError:  # of the files of compiled code, for loops have no others
+            if not self._dispatcher.signatures:
+                self._dispatcher = self._compile()
+            return self._dispatcher(*args)
+
+
+class _Inner(_Compiled):
+    def __call__(self, *args: Any) -> Any:
+        return self._function(*args)
+
+
 def entry(**flags: Any) -> Callable[[_Function], _Function]:
     """Compile a function that Python calls."""
-    return njit(cache=True, error_model="numpy", **flags)
+    return cast(Any, partial(_Entry, flags=flags))
 
 
 def inner(**flags: Any) -> Callable[[_Function], _Function]:
     """Compile a function that only compiled code calls."""
-    without_wrappers: dict[str, Any] = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True}
-    return njit(cache=True, error_model="numpy", **without_wrappers, **flags)
+    return cast(Any, partial(_Inner, flags={"no_cpython_wrapper": True, **flags}))
+
+
+def plain(function: _Function) -> _Function:
+    """The same function as Python runs it, for work too small to compile for."""
+    return cast(Any, function).__wrapped__
 
 
 # Adding 1.5 * 2^52 rounds to an integer and leaves it in the low bits of the significand.

@@ -7,6 +7,9 @@ h = a + C x; for orders up to 2 its distribution is a GvM with η₁ = h and η�
 * Heat bath: an exact draw of the angle.
 * Over-relaxation: the angle is reflected at the axis of its field, which leaves the first harmonic alone; the second
   harmonic decides (Metropolis) whether the new angle is taken. Without a second harmonic it always is.
+* Reflection: all angles reflected at one axis, taken or not by Metropolis. Where couplings contend (three angles that
+  each want to be opposite to both others) the two senses in which angles follow each other are modes of equal mass that
+  no turn connects.
 * Rotation: all angles turned as one. Along this orbit the distribution is a GvM of the turn, of order 2, drawn exactly.
 * Hamiltonian move: log p(φ) - ½ pᵀ M⁻¹ p is followed by the leapfrog rule from momenta p ~ N(0, M); where it ends is
   taken or not, by Metropolis. M is an estimate of the precision of the angles, so that all directions, stiff and slack,
@@ -28,6 +31,7 @@ from mgvm._numerics.gvm_general import value_and_slope
 from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
 from mgvm._numerics.gvm_sampling import UNIFORM, draw, envelope, hat
 
+REFLECTIONS = 4  # rounds a reflection of all angles where it costs as much as a sweep
 GROUP = 8  # angles whose fields are found together, so that x stays in the caches for all of them
 
 
@@ -64,8 +68,9 @@ class Round(NamedTuple):
 
     thin: int  # times that all of the following is done
     over_relaxation: int  # sweeps of reflections after each sweep of draws
-    rotation: bool  # whether all angles are then turned as one
+    rotation: bool  # whether all angles are then reflected and turned as one
     couples_sums: bool  # whether Q is not zero, and so enters the rotation
+    axis: float  # of the reflection; NaN for one drawn uniformly
 
 
 class FieldScratch(NamedTuple):
@@ -279,24 +284,68 @@ def _reflect_angle(work: np.ndarray, angle: int, x: np.ndarray, rng: np.random.G
             x[up, c], x[down, c] = new
 
 
-# ---- rotation of all angles -----------------------------------------------------------------------------------------
+# ---- reflection and rotation of all angles --------------------------------------------------------------------------
 
 
 @inner(fastmath={"contract"})
 def _sums_inside(coupling: np.ndarray, x: np.ndarray, pairs: np.ndarray) -> None:
-    """½ z^T conj(Q) z of every chain, Q read from the coupling: Re Q = ½(C₀₀ - C₁₁), Im Q = ½(C₀₁ + C₁₀)."""
+    """Sums over the couplings of every chain: ½ z^T conj(Q) z, ½ z^T Q z, and what P adds that a reflection negates.
+
+    With C of 2 x 2 blocks Re Q = ½(C₀₀ - C₁₁), Im Q = ½(C₀₁ + C₁₀) and Im P = ½(C₁₀ - C₀₁); the last sum is
+    -Σ_{i<j} Im P_ij sin(φ_j - φ_i).
+    """
     chains = x.shape[1]
-    for c in range(chains):
-        pairs[0, c], pairs[1, c] = 0.0, 0.0
+    pairs[:] = 0.0
     for i in range(0, x.shape[0], 2):
         for j in range(i + 2, x.shape[0], 2):
             real = 0.5 * (coupling[i, j] - coupling[i + 1, j + 1])
             imag = 0.5 * (coupling[i, j + 1] + coupling[i + 1, j])
+            uneven = 0.5 * (coupling[i + 1, j] - coupling[i, j + 1])
             for c in range(chains):
                 even = x[i, c] * x[j, c] - x[i + 1, c] * x[j + 1, c]
                 odd = x[i, c] * x[j + 1, c] + x[i + 1, c] * x[j, c]
                 pairs[0, c] += real * even + imag * odd
                 pairs[1, c] += real * odd - imag * even
+                pairs[2, c] += real * even - imag * odd
+                pairs[3, c] += real * odd + imag * even
+                pairs[4, c] -= uneven * (x[i, c] * x[j + 1, c] - x[i + 1, c] * x[j, c])
+
+
+@inner(fastmath={"contract"})
+def _reflect(
+    dist: DenseDistribution, pairs: np.ndarray, x: np.ndarray, axis: float, rng: np.random.Generator, work: np.ndarray
+) -> None:
+    """Reflect all angles at one axis in every chain, φ -> 2α - φ, by Metropolis.
+
+    With z' = e^{2iα} conj(z), Σ conj(a) z becomes e^{2iα} conj(Σ a z), and likewise with e^{4iα} for b and for Q.
+    `pairs` (5, chains), of `_sums_inside`, follow where the reflection is taken.
+    """
+    linear, second = dist.linear, dist.second
+    chains = x.shape[1]
+    # Without fields every axis is as good; a drawn one makes no direction special.
+    angle = 2.0 * math.pi * rng.random() if math.isnan(axis) else 2.0 * axis
+    cos, sin = math.cos(angle), math.sin(angle)
+    cos2, sin2 = (cos - sin) * (cos + sin), 2.0 * cos * sin
+    for c in range(chains):
+        real, imag = cos2 * pairs[2, c] + sin2 * pairs[3, c], sin2 * pairs[2, c] - cos2 * pairs[3, c]
+        work[0, c], work[1, c] = real, imag
+        work[2, c] = real - pairs[0, c] - 2.0 * pairs[4, c]
+    for j in range(0, x.shape[0], 2):
+        a, b, u, v = linear[j], linear[j + 1], second[j // 2, 0], second[j // 2, 1]
+        for c in range(chains):
+            cosine, sine = x[j, c], x[j + 1, c]
+            over, under = cos * cosine + sin * sine, sin * cosine - cos * sine
+            work[2, c] += a * (over - cosine) + b * (under - sine)
+            even, odd = (cosine - sine) * (cosine + sine), 2.0 * cosine * sine
+            work[2, c] += u * ((over - under) * (over + under) - even) + v * (2.0 * over * under - odd)
+    for c in range(chains):
+        rise = work[2, c]
+        if rise >= 0.0 or (rise > -700.0 and rng.random() < math.exp(rise)):
+            # What is real of the new state's ½ z^T Q z no later move reads.
+            pairs[0, c], pairs[1, c] = work[0, c], work[1, c]
+            for j in range(0, x.shape[0], 2):
+                cosine, sine = x[j, c], x[j + 1, c]
+                x[j, c], x[j + 1, c] = cos * cosine + sin * sine, sin * cosine - cos * sine
 
 
 @inner(fastmath={"contract"})
@@ -305,7 +354,7 @@ def _rotate(
 ) -> None:
     """Turn all angles by one exactly drawn angle in every chain.
 
-    With `pairs` (2, chains) = ½ z^T conj(Q) z the turn δ has the distribution conj(η₁) = Σ conj(a_d) z_d and
+    With ½ z^T conj(Q) z in the first two rows of `pairs` the turn δ has the distribution conj(η₁) = Σ conj(a_d) z_d and
     conj(η₂) = Σ conj(b_d) z_d² + pairs.
     """
     linear, second = dist.linear, dist.second
@@ -391,20 +440,24 @@ def run(
     scratch: SweepScratch,
     out: np.ndarray,
 ) -> None:
-    """Rounds over a distribution: a sweep of draws, sweeps of reflections, a rotation.
+    """Rounds over a distribution: a sweep of draws, sweeps of reflections one by one, a reflection and a turn of all.
 
     States are kept as angles in out (draws, chains, D).
     """
-    thin, over_relaxation, rotation, couples_sums = plan
-    pairs = np.zeros((2, x.shape[1]))
+    thin, over_relaxation, rotation, couples_sums, axis = plan
+    pairs = np.zeros((5, x.shape[1]))
+    coupled = dist.coupling.shape[0] == x.shape[0]
+    often = not coupled or x.shape[0] <= 128
     for kept in range(out.shape[0]):
-        for _ in range(thin):
-            _sweep(dist, x, False, rng, scratch)
-            for _ in range(over_relaxation):
-                _sweep(dist, x, True, rng, scratch)
+        for part in range(thin):
+            for turn in range(1 + over_relaxation):  # True and False are types of their own: two calls compile twice
+                _sweep(dist, x, turn > 0, rng, scratch)
             if rotation:
-                if couples_sums:
+                reflects = often or (kept * thin + part) % REFLECTIONS == 0
+                if couples_sums or (coupled and reflects):
                     _sums_inside(dist.coupling, x, pairs)
+                if reflects:
+                    _reflect(dist, pairs, x, axis, rng, scratch.work)
                 _rotate(dist, pairs, x, rng, scratch.work)
         _keep(x, out[kept])
 
@@ -499,7 +552,9 @@ def hamiltonian_move(
     fields, momentum, velocity, slope, before = scratch
     chains = x.shape[1]
     start, end, still, moving = np.empty(chains), np.empty(chains), np.empty(chains), np.empty(chains)
-    before[:] = x
+    for row in range(x.shape[0]):
+        for c in range(chains):
+            before[row, c] = x[row, c]
     _draw_momenta(metric, chains, rng, scratch)
     _velocities(metric, scratch)
     _kinetic(scratch, still)

@@ -25,6 +25,7 @@ so a node costs one division and one exponential.
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 
@@ -41,9 +42,14 @@ def quadrant_frame(a1: float, b1: float, a2: float, b2: float) -> tuple[float, f
     roots alone, the larger of cosine and sine first, so nothing cancels. No branches, so loops over distributions
     vectorise.
     """
-    second = math.sqrt(a2 * a2 + b2 * b2)
-    scale = 1.0 / max(second, 1e-300)
-    cosine, sine = a2 * scale if second > 0.0 else 1.0, b2 * scale
+    # By the larger part first: squares of 1e-155 and less underflow. What is below 1e-290 is nothing.
+    larger = max(abs(a2), abs(b2))
+    there = larger > 1e-290
+    scale = 1.0 / max(larger, 1e-290)
+    x, y = a2 * scale if there else 1.0, b2 * scale if there else 0.0
+    length = math.sqrt(x * x + y * y)
+    second, scale = larger * length if there else 0.0, 1.0 / length
+    cosine, sine = x * scale, y * scale
     large = math.sqrt(0.5 + 0.5 * abs(cosine))
     small = 0.5 * sine / large
     turn_cos = large if cosine >= 0.0 else abs(small)
@@ -312,22 +318,47 @@ def window_sums(work: np.ndarray, count: int, lanes: int) -> None:
 
 # ---- many distributions, class by class -----------------------------------------------------------------------------
 
-_WINDOW = 64  # classes below are trapezoid rules by nodes a quadrant, from here on windows by nodes / 4
-_CLASSES = 256
+CLASSES = 256  # of rules that are summed together: by nodes a quadrant, or by nodes / 4 of a window
 
-# Items to sum: where a window's nodes lie (items, 6), class, and distribution within the chunk (for a window, its
-# peak).
-Items = tuple[np.ndarray, np.ndarray, np.ndarray]
+# Rules in the order of their classes: class of each, where a class begins, and that order.
+Queue = tuple[np.ndarray, np.ndarray, np.ndarray]
 # facts (n, 4), references (n,), moments (n, 4)
 Output = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 
-@inner(fastmath={"contract"})
-def _find_frames(eta: np.ndarray, begin: int, count: int, frames: np.ndarray) -> None:
-    """Rows 0..5: the frame of each distribution; row 6: nodes a quadrant of the trapezoid rule, or 0.
+@inner()
+def _sort_by_class(count: int, queue: Queue) -> None:
+    """Count, so that rules of a class keep their order."""
+    kind, start, order = queue
+    for i in range(CLASSES + 1):
+        start[i] = 0
+    for item in range(count):
+        start[kind[item] + 1] += 1
+    for i in range(CLASSES):
+        start[i + 1] += start[i]
+    for item in range(count):
+        order[start[kind[item]]] = item
+        start[kind[item]] += 1
 
-    Windows take over from a total concentration of 400, where the rule has 42 nodes a quadrant.
+
+@inner()
+def _count_alike(begin: int, end: int, queue: Queue) -> int:
+    """How many rules of the queue from `begin` on, before `end`, are of one class."""
+    kind, _, order = queue
+    place = begin + 1
+    while place < end and kind[order[place]] == kind[order[begin]]:
+        place += 1
+    return place - begin
+
+
+@entry(fastmath={"contract"})
+def plan(eta: np.ndarray, begin: int, count: int, frames: np.ndarray, queue: Queue) -> int:
+    """Frames of `count` distributions and their order by class; returns how many need windows, which come first.
+
+    Rows 0..5 of the frames are those of `quadrant_frame`; row 6 has the nodes a quadrant of the trapezoid rule, or 0:
+    windows take over from a total concentration of 400, where the rule has 42 nodes a quadrant.
     """
+    kind = queue[0]
     for i in range(count):  # apart, because the loop below vectorises only on rows
         first, second = eta[begin + i, 0], eta[begin + i, 1]
         frames[0, i], frames[1, i], frames[2, i], frames[3, i] = first.real, first.imag, second.real, second.imag
@@ -337,112 +368,60 @@ def _find_frames(eta: np.ndarray, begin: int, count: int, frames: np.ndarray) ->
         frames[3, i], frames[4, i], frames[5, i] = cos, sin, sign
         total = math.sqrt(p * p + q * q) + 4.0 * kappa2
         frames[6, i] = quadrant_nodes(total) if total <= 400.0 else 0.0
-
-
-@inner()
-def _add_window(begin: float, end: float, step: float, item: int, inputs: np.ndarray) -> int:
-    """Write where a window's nodes lie; returns its class. The step shrinks to fit a multiple of four midpoints."""
-    # The cap is never reached by finite parameters; it keeps a NaN from becoming an index.
-    wanted = (end - begin) / (4.0 * step)
-    quads = int(wanted) + 1 if wanted < _CLASSES - _WINDOW - 2 else _CLASSES - _WINDOW - 1
-    step = (end - begin) / (4.0 * quads)
-    inputs[item, 0], inputs[item, 1] = begin - inputs[item, 5] + 0.5 * step, step
-    return _WINDOW + quads
-
-
-@inner()
-def _add_windows(peaks: np.ndarray, i: int, item: int, items: Items) -> int:
-    """Write the one or two windows of a distribution of high concentration; returns the next free item."""
-    inputs, kind, owner = items
-    t = peaks[4, i] / (1.0 + peaks[5, i])
-    inputs[item, 2], inputs[item, 3], inputs[item, 4], inputs[item, 5] = peaks[3, i], peaks[2, i], t, -t
-    kind[item], owner[item] = _add_window(peaks[7, i], peaks[8, i], peaks[6, i], item, inputs), i
-    if peaks[10, i] > peaks[9, i]:
-        item += 1
-        inputs[item, 2], inputs[item, 3], inputs[item, 4], inputs[item, 5] = peaks[3, i], peaks[2, i], t, t
-        kind[item], owner[item] = _add_window(peaks[9, i], peaks[10, i], peaks[6, i], item, inputs), i
-    return item + 1
-
-
-@inner()
-def _by_class(count: int, kind: np.ndarray) -> np.ndarray:
-    """Items in the order of their classes, by counting."""
-    start = np.zeros(_CLASSES + 1, dtype=np.int64)
-    for item in range(count):
-        start[kind[item] + 1] += 1
-    for i in range(_CLASSES):
-        start[i + 1] += start[i]
-    order = np.empty(count, dtype=np.int64)
-    for item in range(count):
-        order[start[kind[item]]] = item
-        start[kind[item]] += 1
-    return order
-
-
-@entry()
-def _plan(eta: np.ndarray, begin: int, frames: np.ndarray, peaks: np.ndarray, items: Items) -> tuple[np.ndarray, int]:
-    """Turn a chunk of distributions into items to sum; returns their order by class, and how many distributions have
-    windows.
-
-    The distributions with windows are those of row 6 of the frames at zero, in order.
-    """
-    _, kind, owner = items
-    count = min(frames.shape[1], eta.shape[0] - begin)
-    _find_frames(eta, begin, count, frames)
-    item = high = 0 * count  # a bare 0 is a type of its own to the compiler: what it is handed to would compile twice
+    high = 0 * count  # a bare 0 is a type of its own to the compiler
     for i in range(count):
-        if 0.0 < frames[6, i] < _WINDOW:
-            kind[item], owner[item] = int(frames[6, i]), i
-            item += 1
-        else:
-            peaks[0, high], peaks[1, high], peaks[2, high] = frames[0, i], frames[1, i], 4.0 * frames[2, i]
-            peaks[11, high] = i
-            high += 1
-    find_windows(peaks, high)
-    for i in range(high):
-        item = _add_windows(peaks, i, item, items)
-    return _by_class(item, kind), high
-
-
-@inner()
-def _store(work: np.ndarray, lane: int, dist: int, out: Output) -> None:
-    """Results of a lane of the trapezoid rule."""
-    facts, reference, moments = out
-    for j in range(4):
-        facts[dist, j] = work[j, lane]
-        moments[dist, j] = complex(work[7 + 2 * j, lane], work[8 + 2 * j, lane])
-    reference[dist] = complex(work[4, lane], work[5, lane])
+        kind[i] = int(frames[6, i])
+        high += 1 if kind[i] == 0 else 0
+    _sort_by_class(count, queue)
+    return high
 
 
 @entry()
-def _run(order: np.ndarray, begin: int, frames: np.ndarray, items: Items, sums: np.ndarray, out: Output) -> None:
-    """Sum all items, those of one class together: a trapezoid rule is then done, a window adds to its peak's sums."""
-    inputs, kind, owner = items
-    count = order.size
+def sum_circles(begin: int, count: int, high: int, frames: np.ndarray, queue: Queue, out: Output) -> None:
+    """Facts and moments of the distributions without windows, those of one class together."""
+    kind, _, order = queue
+    facts, reference, moments = out
     work = np.empty((16, 128))
-    done = 0
+    done = high
     while done < count:
-        this, lanes = kind[order[done]], 1
-        while lanes < work.shape[1] and done + lanes < count and kind[order[done + lanes]] == this:
-            lanes += 1
+        this, lanes = kind[order[done]], _count_alike(done, min(count, done + work.shape[1]), queue)
         for lane in range(lanes):
-            item = order[done + lane]
             for row in range(6):
-                work[row, lane] = frames[row, owner[item]] if this < _WINDOW else inputs[item, row]
-        if this < _WINDOW:
-            trapezoid_sums(work, this, lanes)
-            trapezoid_facts(work, this, lanes)
-            for lane in range(lanes):
-                _store(work, lane, begin + owner[order[done + lane]], out)
-        else:
-            window_sums(work, 4 * (this - _WINDOW), lanes)
-            for lane in range(lanes):
-                for row in range(10):
-                    sums[owner[order[done + lane]], row] += work[1, lane] * work[6 + row, lane]
+                work[row, lane] = frames[row, order[done + lane]]
+        trapezoid_sums(work, this, lanes)
+        trapezoid_facts(work, this, lanes)
+        for lane in range(lanes):
+            dist = begin + order[done + lane]
+            reference[dist] = complex(work[4, lane], work[5, lane])
+            for j in range(4):
+                facts[dist, j] = work[j, lane]
+                moments[dist, j] = complex(work[7 + 2 * j, lane], work[8 + 2 * j, lane])
         done += lanes
 
 
-@entry()
+@inner()
+def _add_windows(peaks: np.ndarray, i: int, item: int, inputs: np.ndarray, kind: np.ndarray) -> int:
+    """Write where the nodes of the one or two windows of a distribution lie, and their classes; returns the next item.
+
+    The step shrinks to fit a multiple of four midpoints.
+    """
+    t = peaks[4, i] / (1.0 + peaks[5, i])
+    for second in range(2):
+        begin, end, centre = peaks[7 + 2 * second, i], peaks[8 + 2 * second, i], t if second == 1 else -t
+        if second == 1 and not end > begin:
+            break
+        # The cap is never reached by finite parameters; it keeps a NaN from becoming an index.
+        wanted = (end - begin) / (4.0 * peaks[6, i])
+        quads = int(wanted) + 1 if wanted < CLASSES - 2 else CLASSES - 1
+        step = (end - begin) / (4.0 * quads)
+        inputs[item, 0], inputs[item, 1] = begin - centre + 0.5 * step, step
+        inputs[item, 2], inputs[item, 3], inputs[item, 4], inputs[item, 5] = peaks[3, i], peaks[2, i], t, centre
+        inputs[item, 6], kind[item] = i, quads
+        item += 1
+    return item
+
+
+@inner()
 def _finish_windows(begin: int, frames: np.ndarray, peaks: np.ndarray, sums: np.ndarray, out: Output) -> None:
     """Facts and moments of the distributions with windows, from the sums around their modes."""
     facts, reference, moments = out
@@ -465,23 +444,64 @@ def _finish_windows(begin: int, frames: np.ndarray, peaks: np.ndarray, sums: np.
             moments[dist, k] = turn * complex(sums[i, 2 + 2 * k] * z, sign * sums[i, 3 + 2 * k] * z)
 
 
+@entry()
+def sum_windows(
+    begin: int,
+    frames: np.ndarray,
+    peaks: np.ndarray,
+    inputs: np.ndarray,
+    sums: np.ndarray,
+    queue: Queue,
+    out: Output,
+) -> None:
+    """Facts and moments of the distributions with windows, the first of the queue.
+
+    `sums` (high, 10) are zero before; `inputs` has a row for each window: where its nodes lie, and its distribution.
+    """
+    kind, _, order = queue
+    high = sums.shape[0]
+    work = np.empty((16, 128))
+    for i in range(high):
+        j = order[i]
+        peaks[0, i], peaks[1, i], peaks[2, i], peaks[11, i] = frames[0, j], frames[1, j], 4.0 * frames[2, j], j
+    find_windows(peaks, high)
+    count = 0 * high
+    for i in range(high):
+        count = _add_windows(peaks, i, count, inputs, kind)
+    _sort_by_class(count, queue)
+    done = 0 * high
+    while done < count:
+        this, lanes = kind[order[done]], _count_alike(done, min(count, done + work.shape[1]), queue)
+        for lane in range(lanes):
+            for row in range(6):
+                work[row, lane] = inputs[order[done + lane], row]
+        window_sums(work, 4 * this, lanes)
+        for lane in range(lanes):
+            peak = int(inputs[order[done + lane], 6])
+            for row in range(10):
+                sums[peak, row] += work[1, lane] * work[6 + row, lane]
+        done += lanes
+    _finish_windows(begin, frames, peaks, sums, out)
+
+
 def order_two_moments(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Facts and moments of distributions with natural parameters eta (n, 2).
 
     Returns the facts (n, 4): log Z, 1 - |m₁|, entropy, log density at the reference; the reference points e^{iφ} (n,),
     the highest mode wherever the distribution is concentrated; and the moments 1..4 (n, 4).
 
-    The three stages are compiled apart: as one function they would be optimised once more with all they contain.
+    The two kinds of rules are compiled apart: who has no concentrated distributions need not wait for windows.
     """
     size = eta.shape[0]
     out = (np.empty((size, 4)), np.empty(size, dtype=complex), np.empty((size, 4), dtype=complex))
     chunk = min(size, 2048)
-    items = (np.empty((2 * chunk, 6)), np.empty(2 * chunk, dtype=np.int64), np.empty(2 * chunk, dtype=np.int64))
-    frames, peaks = np.empty((7, chunk)), np.empty((12, chunk))
+    queue: Any = tuple(np.empty(length, dtype=np.int64) for length in (2 * chunk, CLASSES + 1, 2 * chunk))
+    frames = np.empty((7, chunk))
     for begin in range(0, size, max(chunk, 1)):
-        order, high = _plan(eta, begin, frames, peaks, items)
-        sums = np.zeros((high, 10))
-        _run(order, begin, frames, items, sums, out)
+        count = min(chunk, size - begin)
+        high = plan(eta, begin, count, frames, queue)
+        if high < count:
+            sum_circles(begin, count, high, frames, queue, out)
         if high:
-            _finish_windows(begin, frames, peaks, sums, out)
+            sum_windows(begin, frames, np.empty((12, high)), np.empty((2 * high, 7)), np.zeros((high, 10)), queue, out)
     return out

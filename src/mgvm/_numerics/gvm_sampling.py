@@ -25,7 +25,8 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mgvm._numerics.elementary import entry, inner
+from mgvm._numerics import gvm_small
+from mgvm._numerics.elementary import entry, inner, plain
 from mgvm._numerics.gvm_general import conjugate_row, grid_size, refine, total_concentration, value_and_slope
 from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
 
@@ -130,11 +131,22 @@ def _draw(
     return out
 
 
-def sample_tables(eta: np.ndarray, fineness: float, rng: np.random.Generator, repeats: int) -> np.ndarray:
-    """`repeats` draws of each distribution with natural parameters eta (n, T); shape (n, repeats)."""
+def sample_tables(
+    eta: np.ndarray, fineness: float, rng: np.random.Generator, repeats: int, most: int = 0
+) -> np.ndarray:
+    """`repeats` draws of each distribution with natural parameters eta (n, T); shape (n, repeats).
+
+    Tables of up to `most` cells are made and used without compiled code; the draws are the same.
+    """
     out = np.empty((eta.shape[0], repeats))
     for dist in range(eta.shape[0]):
-        out[dist] = _draw(eta, dist, _make_table(eta, dist, fineness), rng, repeats)
+        c = np.conj(eta[dist : dist + 1])
+        cells = gvm_small.hat(c, fineness, most) if most else None
+        if cells is None:
+            out[dist] = _draw(eta, dist, _make_table(eta, dist, fineness), rng, repeats)
+        else:
+            keep = _masses(cells)
+            out[dist] = gvm_small.draw(c, (cells, keep, _alias(keep)), rng, repeats)
     return out
 
 
@@ -312,12 +324,17 @@ def _sample_chunk(eta: np.ndarray, begin: int, rng: np.random.Generator, work: n
             out[j, begin + i] = angle if angle < math.pi else -math.pi
 
 
-def sample_each(eta: np.ndarray, repeats: int, rng: np.random.Generator) -> np.ndarray:
-    """`repeats` draws in [-π, π) of each distribution with natural parameters eta (n, 2), shape (repeats, n)."""
+def sample_each(eta: np.ndarray, repeats: int, rng: np.random.Generator, compiled: bool = True) -> np.ndarray:
+    """`repeats` draws in [-π, π) of each distribution with natural parameters eta (n, 2), shape (repeats, n).
+
+    Without the compiler the same lines run in plain Python: the draws are the same.
+    """
     size = eta.shape[0]
     out = np.empty((repeats, size))
     chunk = max(min(size, 1024), 1)
     work = np.empty((10, chunk))
-    for begin in range(0, size, chunk):
-        _sample_chunk(eta, begin, rng, work, out)
+    sample_chunk = _sample_chunk if compiled else plain(_sample_chunk)
+    with np.errstate(all="ignore"):
+        for begin in range(0, size, chunk):
+            sample_chunk(eta, begin, rng, work, out)
     return out

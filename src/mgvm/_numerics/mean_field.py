@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mgvm._numerics.elementary import entry, inner
-from mgvm._numerics.gvm_order_two import _finish_windows, _plan, _run
+from mgvm._numerics.gvm_order_two import CLASSES, plan, sum_circles, sum_windows
 
 # indptr (D + 1,), indices (edges,), blocks (edges, 4): a `mgvm.natural.parameters.SparseCoupling`
 Coupling = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -162,8 +162,9 @@ def update_block(C: np.ndarray, begin: int, fields: BlockFields, tables: FactorT
     m, first, local, moved = tables
     count = m.shape[2]
     eta = np.empty((count, 2), dtype=np.complex128)
-    frames, peaks = np.empty((7, count)), np.empty((12, count))
-    items = (np.empty((2 * count, 6)), np.empty(2 * count, dtype=np.int64), np.empty(2 * count, dtype=np.int64))
+    frames, peaks, windows = np.empty((7, count)), np.empty((12, count)), np.empty((2 * count, 7))
+    room = np.empty((3, 2 * count + CLASSES + 1), dtype=np.int64)
+    queue = (room[0], room[1], room[2])
     facts, moments = np.empty((count, 4)), np.empty((count, 4), dtype=np.complex128)
     out = (facts, np.empty(count, dtype=np.complex128), moments)
     for k in range(change.shape[0]):
@@ -175,12 +176,11 @@ def update_block(C: np.ndarray, begin: int, fields: BlockFields, tables: FactorT
                 x += C[2 * d, column] * u + C[2 * d, column + 1] * v
                 y += C[2 * d + 1, column] * u + C[2 * d + 1, column + 1] * v
             eta[i, 0], eta[i, 1] = complex(x, y), second[d]
-        start = 0 * count
-        order, high = _plan(eta, start, frames, peaks, items)
-        sums = np.zeros((high, 10))
-        _run(order, start, frames, items, sums, out)
+        origin = 0 * count
+        high = plan(eta, origin, count, frames, queue)
+        sum_circles(origin, count, high, frames, queue, out)
         if high > 0:
-            _finish_windows(start, frames, peaks, sums, out)
+            sum_windows(origin, frames, peaks, windows, np.zeros((high, 10)), queue, out)
         for i in range(count):
             new, natural = moments[i, 0], eta[i, 0]
             x, y = new.real - m[d, 0, i], new.imag - m[d, 1, i]

@@ -45,46 +45,6 @@ def _polar(xi: FloatArray, c: float, s: float, radial_precision: float) -> tuple
     return scale, (xi[0] * c + xi[1] * s + radial_precision) * scale
 
 
-@inner()
-def _continued(scale: float, d: float, powers: FloatArray) -> None:
-    """E[r^k], k = 1..4, for D < 0: from J_k/J_{k-1} of high k down."""
-    longest = 60  # terms: below rounding for D < -2
-    ratio = 0.5 * (d + math.sqrt(d * d + 4.0 * longest))
-    for k in range(longest, 5, -1):
-        ratio = k / (ratio - d)
-    # E[r^k] is the product of J₂/J₁ .. J_{k+1}/J_k.
-    for k in range(5, 1, -1):
-        ratio = k / (ratio - d)
-        powers[k - 2] = ratio * scale
-    for k in range(1, 4):
-        powers[k] *= powers[k - 1]
-
-
-@inner(fastmath={"contract"})
-def _log_weights(
-    xi: FloatArray,
-    values: FloatArray,
-    points: FloatArray,
-    radial_precision: float,
-    weights: FloatArray,
-    powers: FloatArray,
-) -> None:
-    """Logarithms of the nodes' weights, and E[r^k], the first with a minus sign where D < -2; NaN where a < 0."""
-    for j in range(values.shape[0]):
-        scale, d = _polar(xi, points[0, j], points[1, j], radial_precision)
-        zeroth, first, lift = _first(d)
-        # Without an integral D is not finite, which the bits of a logarithm would hide.
-        weights[j] = (values[j] - 0.5 * radial_precision) + (lift + positive_log(first * (scale * scale))) + 0.0 * d
-        one = zeroth / first + d
-        two = max(2.0 + d * one, 0.0)
-        three = max(3.0 * one + d * two, 0.0)
-        square = scale * scale
-        powers[0, j] = one * scale if d >= -2.0 else -max(one, 1e-300) * scale
-        powers[1, j] = two * square
-        powers[2, j] = three * (square * scale)
-        powers[3, j] = max(4.0 * two + d * three, 0.0) * (square * square)
-
-
 @inner(fastmath=_SUMS)
 def _normalise(weights: FloatArray, top: float) -> float:
     """Probabilities from logarithms, in place; returns their sum before."""
@@ -98,7 +58,22 @@ def _normalise(weights: FloatArray, top: float) -> float:
     return total
 
 
-@inner()
+@inner(fastmath={"contract"})
+def _continued(scale: float, d: float, j: int, powers: FloatArray) -> None:
+    """E[r^k], k = 1..4, of node j for D < 0: from J_k/J_{k-1} of high k down."""
+    longest = 60  # terms: below rounding for D < -2
+    ratio = 0.5 * (d + math.sqrt(d * d + 4.0 * longest))
+    for k in range(longest, 5, -1):
+        ratio = k / (ratio - d)
+    # E[r^k] is the product of J₂/J₁ .. J_{k+1}/J_k.
+    for k in range(5, 1, -1):
+        ratio = k / (ratio - d)
+        powers[k - 2, j] = ratio * scale
+    for k in range(1, 4):
+        powers[k, j] *= powers[k - 1, j]
+
+
+@inner(fastmath={"contract"})
 def weigh(
     xi: FloatArray,
     values: FloatArray,
@@ -118,7 +93,20 @@ def weigh(
             weights[j] = values[j] + xi[0] * c + xi[1] * s + xi[2] * c * c + xi[3] * c * s + xi[4] * s * s
             powers[0, j] = powers[1, j] = powers[2, j] = powers[3, j] = 1.0
     else:
-        _log_weights(xi, values, points, radial_precision, weights, powers)
+        for j in range(count):
+            scale, d = _polar(xi, points[0, j], points[1, j], radial_precision)
+            zeroth, first, lift = _first(d)
+            # Without an integral D is not finite, which the bits of a logarithm would hide.
+            weights[j] = (values[j] - 0.5 * radial_precision) + (lift + positive_log(first * (scale * scale))) + 0.0 * d
+            one = zeroth / first + d
+            two = max(2.0 + d * one, 0.0)
+            three = max(3.0 * one + d * two, 0.0)
+            square = scale * scale
+            # The first with a minus sign where D < -2.
+            powers[0, j] = one * scale if d >= -2.0 else -max(one, 1e-300) * scale
+            powers[1, j] = two * square
+            powers[2, j] = three * (square * scale)
+            powers[3, j] = max(4.0 * two + d * three, 0.0) * (square * square)
     for j in range(count):
         if not weights[j] < np.inf:
             return np.nan
@@ -130,8 +118,9 @@ def weigh(
             # The recurrence loses |D|⁸ of rounding: where that weighs more than 1e3 it is done again.
             if weights[j] > 1e-6:
                 scale, d = _polar(xi, points[0, j], points[1, j], radial_precision)
-                if d**8 * weights[j] > 1e3:
-                    _continued(scale, d, powers[:, j])
+                square = d * d
+                if square * square * square * square * weights[j] > 1e3:
+                    _continued(scale, d, j, powers)
     return top + math.log(total * (2.0 * math.pi / count))
 
 
@@ -153,7 +142,7 @@ def _means(weights: FloatArray, powers: FloatArray, points: FloatArray, mean: Fl
 def _covariances(
     weights: FloatArray, powers: FloatArray, points: FloatArray, mean: FloatArray, out: FloatArray
 ) -> None:
-    """The lower triangle of Cov[T]: within a direction from E[r²] - E[r]² and so on, between them from deviations.
+    """Cov[T]: within a direction from E[r²] - E[r]² and so on, between them from deviations.
 
     Nothing large cancels. Written out, for loops over 5 x 5 entries of every node would not vectorise.
     """
@@ -183,34 +172,65 @@ def _covariances(
         c33 += w * (cs * cs * y + e3 * e3)
         c43 += w * (cs * ss * y + e4 * e3)
         c44 += w * (ss * ss * y + e4 * e4)
-    out[0, 0], out[1, 0], out[1, 1] = c00, c10, c11
-    out[2, 0], out[2, 1], out[2, 2] = c20, c21, c22
-    out[3, 0], out[3, 1], out[3, 2], out[3, 3] = c30, c31, c32, c33
-    out[4, 0], out[4, 1], out[4, 2], out[4, 3], out[4, 4] = c40, c41, c42, c43, c44
+    out[0, 0], out[1, 1], out[2, 2], out[3, 3], out[4, 4] = c00, c11, c22, c33, c44
+    out[1, 0] = out[0, 1] = c10
+    out[2, 0] = out[0, 2] = c20
+    out[2, 1] = out[1, 2] = c21
+    out[3, 0] = out[0, 3] = c30
+    out[3, 1] = out[1, 3] = c31
+    out[3, 2] = out[2, 3] = c32
+    out[4, 0] = out[0, 4] = c40
+    out[4, 1] = out[1, 4] = c41
+    out[4, 2] = out[2, 4] = c42
+    out[4, 3] = out[3, 4] = c43
 
 
 @inner(fastmath=_SUMS)
 def _crosses(
-    weights: FloatArray, powers: FloatArray, points: FloatArray, feature: FloatArray, out: FloatArray
+    weights: FloatArray, powers: FloatArray, points: FloatArray, features: FloatArray, q: int, out: FloatArray
 ) -> float:
-    """Cov[T, feature] into `out` (5,); returns the feature's mean."""
+    """Cov[T, feature q] into column q of `out` (5, p); returns the feature's mean."""
     mean = 0.0
     for j in range(weights.shape[0]):
-        mean += weights[j] * feature[j]
+        mean += weights[j] * features[j, q]
     x0 = x1 = x2 = x3 = x4 = 0.0
     for j in range(weights.shape[0]):
-        c, s, w = points[0, j], points[1, j], weights[j] * (feature[j] - mean)
+        c, s, w = points[0, j], points[1, j], weights[j] * (features[j, q] - mean)
         w1, w2 = w * powers[0, j], w * powers[1, j]
         x0 += w1 * c
         x1 += w1 * s
         x2 += w2 * c * c
         x3 += w2 * c * s
         x4 += w2 * s * s
-    out[0], out[1], out[2], out[3], out[4] = x0, x1, x2, x3, x4
+    out[0, q], out[1, q], out[2, q], out[3, q], out[4, q] = x0, x1, x2, x3, x4
     return mean
 
 
 @entry()
+def _fill_moments(
+    xi: FloatArray,
+    values: FloatArray,
+    features: FloatArray,
+    points: FloatArray,
+    radial_precision: float,
+    log_normalizer: FloatArray,
+    mean: FloatArray,
+    covariance: FloatArray,
+    feature_mean: FloatArray,
+    cross: FloatArray,
+) -> None:
+    room = np.empty((5, values.shape[1]))
+    weights, powers = room[4], room[:4]
+    for n in range(features.shape[0]):
+        log_normalizer[n] = weigh(xi[n], values[n], points, radial_precision, weights, powers)
+        if not math.isfinite(log_normalizer[n]):
+            continue
+        _means(weights, powers, points, mean[n])
+        _covariances(weights, powers, points, mean[n], covariance[n])
+        for q in range(features.shape[2]):
+            feature_mean[n, q] = _crosses(weights, powers, points, features[n], q, cross[n])
+
+
 def tilted_moments(
     xi: FloatArray, values: FloatArray, features: FloatArray, points: FloatArray, radial_precision: float
 ) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray]:
@@ -219,38 +239,13 @@ def tilted_moments(
     xi (n, 5) are the cavities, values (n, nodes) the log-likelihoods, features (n, nodes, p) functions of the
     direction; points (2, nodes) are cos and sin of equally spaced nodes.
     """
-    rows, count, extra = features.shape
-    log_normalizer = np.empty(rows)
-    mean, covariance = np.zeros((rows, 5)), np.zeros((rows, 5, 5))
-    feature_mean, cross = np.zeros((rows, extra)), np.zeros((rows, 5, extra))
-    weights, powers = np.empty(count), np.empty((4, count))
-    for n in range(rows):
-        log_normalizer[n] = weigh(xi[n], values[n], points, radial_precision, weights, powers)
-        if not np.isfinite(log_normalizer[n]):
-            continue
-        _means(weights, powers, points, mean[n])
-        _covariances(weights, powers, points, mean[n], covariance[n])
-        for q in range(extra):
-            feature_mean[n, q] = _crosses(weights, powers, points, features[n, :, q], cross[n, :, q])
-        for p in range(5):
-            for q in range(p):
-                covariance[n, q, p] = covariance[n, p, q]
-    return log_normalizer, mean, covariance, feature_mean, cross
-
-
-@entry(fastmath={"contract"})
-def direction_log_density(xi: FloatArray, points: FloatArray, radial_precision: float) -> FloatArray:
-    """log I₁ (or the distribution on the circle itself) at the nodes, unnormalised; (n, nodes)."""
-    rows, count = xi.shape[0], points.shape[1]
-    out = np.empty((rows, count))
-    for n in range(rows):
-        own = xi[n]
-        for j in range(count):
-            c, s = points[0, j], points[1, j]
-            if radial_precision < 0.0:
-                out[n, j] = own[0] * c + own[1] * s + own[2] * c * c + own[3] * c * s + own[4] * s * s
-            else:
-                scale, d = _polar(own, c, s, radial_precision)
-                _, first, lift = _first(d)
-                out[n, j] = lift + positive_log(first * (scale * scale))
+    rows, _, extra = features.shape
+    out = (
+        np.empty(rows),
+        np.zeros((rows, 5)),
+        np.zeros((rows, 5, 5)),
+        np.zeros((rows, extra)),
+        np.zeros((rows, 5, extra)),
+    )
+    _fill_moments(xi, values, features, points, radial_precision, *out)
     return out

@@ -30,271 +30,6 @@ from mgvm._validation import ComplexArray, FloatArray
 MOST_ANGLES = 3
 
 
-# ---- compiled sums ---------------------------------------------------------------------------------------------------
-
-
-# Of one distribution: functions of the first two angles, powers of the last one, its harmonics from the second on, and
-# scratch.
-Tables = tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray, np.ndarray]
-
-
-@inner(fastmath={"contract"})
-def _angle_table(count: int, order: int) -> np.ndarray:
-    """Rows 1, s, c, sc, c², sc², c³, ... at the nodes 2π(k - count/2)/count; a single node stands for no angle."""
-    table = np.zeros((2 * order + 1, count))
-    for k in range(count):
-        sine, cosine = sin_cos(math.pi * (k - count // 2) / count)
-        s, c = 2.0 * sine * cosine, 2.0 * sine * sine
-        table[0, k] = 1.0
-        power = 1.0
-        for t in range(order):
-            table[2 * t + 1, k] = s * power
-            power *= c
-            table[2 * t + 2, k] = power
-    return table
-
-
-@inner(fastmath={"contract"})
-def _power_table(count: int, order: int) -> np.ndarray:
-    """Rows c^r, r = 0 … 2 order, then s c^r, r = 0 … 2 order - 1."""
-    out = np.empty((4 * order + 1, count))
-    for k in range(count):
-        sine, cosine = sin_cos(math.pi * (k - count // 2) / count)
-        s, c = 2.0 * sine * cosine, 2.0 * sine * sine
-        power = 1.0
-        for r in range(2 * order + 1):
-            out[r, k] = power
-            if r < 2 * order:
-                out[2 * order + 1 + r, k] = s * power
-            power *= c
-    return out
-
-
-@inner()
-def _slice(theta: np.ndarray, code: np.ndarray, first: np.ndarray, i: int, out: np.ndarray) -> None:
-    """Coefficients (functions of the second angle, of the last one) at node i of the first angle."""
-    out[:] = 0.0
-    for a in range(theta.size):
-        out[code[a, 1], code[a, 2]] += theta[a] * first[code[a, 0], i]
-
-
-@inner(fastmath={"contract"})
-def _rows(weights: np.ndarray, second: np.ndarray, extra: float, out: np.ndarray) -> None:
-    """At each node of the second angle: the terms without the last angle, the last one's s and c, and an upper bound.
-
-    α s + β c is at most β + √(α² + β²); `extra` is the most that the last angle's own harmonics add.
-    """
-    for j in range(second.shape[1]):
-        own = 0.0
-        for m in range(second.shape[0]):
-            own += weights[m, 0] * second[m, j]
-        s, c = second[1, j], second[2, j]
-        alpha = weights[0, 1] + weights[1, 1] * s + weights[2, 1] * c
-        beta = weights[0, 2] + weights[1, 2] * s + weights[2, 2] * c
-        out[0, j], out[1, j], out[2, j] = own, alpha, beta
-        out[3, j] = own + extra + beta + math.sqrt(alpha * alpha + beta * beta)
-
-
-@inner(fastmath={"contract", "nnan", "nsz"})
-def _exponents(alpha: float, beta: float, powers: np.ndarray, sines: int, own: np.ndarray, out: np.ndarray) -> float:
-    """α s + β c + own harmonics at all nodes of the last angle; returns the highest."""
-    for k in range(own.size):
-        out[k] = own[k] + (alpha * powers[sines, k] + beta * powers[1, k])
-    top = out[0]
-    for k in range(own.size):
-        top = out[k] if out[k] > top else top
-    return top
-
-
-@inner(fastmath={"contract"})
-def _exponentials(exponent: np.ndarray, shift: float) -> None:
-    """exp(exponent - shift) in place."""
-    for k in range(exponent.size):
-        value = exponent[k] - shift
-        exponent[k] = bounded_exp(value if value > -700.0 else -700.0)
-
-
-@inner(fastmath={"contract", "reassoc"})
-def _dot(weight: np.ndarray, row: np.ndarray) -> float:
-    """Σ_k weight_k row_k."""
-    total = 0.0
-    for k in range(weight.size):
-        total += weight[k] * row[k]
-    return total
-
-
-@inner()
-def _node_moments(exponent: np.ndarray, shift: float, reach: float, powers: np.ndarray, out: np.ndarray) -> None:
-    """Σ_k exp(exponent_k - shift) times each row of powers, over the nodes that matter; `exponent` is overwritten."""
-    begin, end = 0, exponent.size
-    floor = shift - reach
-    while begin < end and exponent[begin] < floor:
-        begin += 1
-    while end > begin and exponent[end - 1] < floor:
-        end -= 1
-    # Slices, for a loop from `begin` on would check each index for its sign, and not vectorise.
-    weight = exponent[begin:end]
-    _exponentials(weight, shift)
-    for r in range(out.size):
-        out[r] = _dot(weight, powers[r, begin:end])
-
-
-@inner(fastmath={"contract"})
-def _add_node(powers: np.ndarray, j: int, moments: np.ndarray, out: np.ndarray) -> None:
-    """Add the products of the second angle's powers at node j and the last one's sums."""
-    for m in range(moments.size):
-        factor = powers[m, j]
-        for n in range(moments.size):
-            out[m, n] += factor * moments[n]
-
-
-@inner(fastmath={"contract"})
-def _add_row(powers: np.ndarray, i: int, table: np.ndarray, sums: np.ndarray) -> None:
-    """Add the products of the first angle's powers at node i and a row's table."""
-    for m in range(sums.shape[0]):
-        factor = powers[m, i]
-        for n in range(table.shape[0]):
-            for k in range(table.shape[0]):
-                sums[m, n, k] += factor * table[n, k]
-
-
-@inner()
-def _power_of(m: int, n: int, order: int) -> tuple[int, float, int]:
-    """The product of functions m and n of an angle as value of power `first`, times a factor, less power `second`.
-
-    Functions are 1, s, c, sc, c², ...; s c^t s c^u = 2 c^(t+u+1) - c^(t+u+2); where nothing is taken off, second is -1.
-    """
-    t, u = (m + 1) // 2, (n + 1) // 2
-    if m % 2 == 1 and n % 2 == 1:
-        return t + u - 1, 2.0, t + u
-    if m % 2 == 1 or n % 2 == 1:
-        return 2 * order + t + u, 1.0, -1
-    return t + u, 1.0, -1
-
-
-@inner()
-def _expectation(sums: np.ndarray, left: np.ndarray, right: np.ndarray, order: int) -> float:
-    """The sum of a product of two statistics, each made of one function of every angle."""
-    first, scale, less = _power_of(left[0], right[0], order)
-    middle, middle_scale, middle_less = _power_of(left[1], right[1], order)
-    last, last_scale, last_less = _power_of(left[2], right[2], order)
-    total = 0.0
-    for i in range(2 if less >= 0 else 1):
-        for j in range(2 if middle_less >= 0 else 1):
-            for k in range(2 if last_less >= 0 else 1):
-                value = sums[less if i else first, middle_less if j else middle, last_less if k else last]
-                value *= -1.0 if i else scale
-                value *= -1.0 if j else middle_scale
-                total += value * (-1.0 if k else last_scale)
-    return total
-
-
-@inner()
-def _own_harmonics(weights: np.ndarray, powers: np.ndarray, order: int, out: np.ndarray) -> float:
-    """The last angle's harmonics from the second on at all nodes; returns the highest, at least 0."""
-    top = 0.0
-    for k in range(out.size):
-        out[k] = 0.0
-        for t in range(2, order + 1):
-            out[k] += weights[0, 2 * t] * powers[t, k] + weights[0, 2 * t - 1] * powers[2 * order + t, k]
-        top = max(top, out[k])
-    return top
-
-
-@inner()
-def _highest(theta: np.ndarray, code: np.ndarray, tables: Tables, weights: np.ndarray, rows: np.ndarray) -> float:
-    """The highest value on the line along which the upper bound is highest: not far below the peak."""
-    first, middle, powers, own, exponent = tables
-    order = (powers.shape[0] - 1) // 4
-    best, level, alpha, beta = -np.inf, 0.0, 0.0, 0.0
-    for i in range(first.shape[1]):
-        _slice(theta, code, first, i, weights)
-        _rows(weights, middle, 0.0, rows)
-        for j in range(rows.shape[1]):
-            if rows[3, j] > best:
-                best, level, alpha, beta = rows[3, j], rows[0, j], rows[1, j], rows[2, j]
-    return level + _exponents(alpha, beta, powers, 2 * order + 1, own, exponent)
-
-
-@inner()
-def _scale(sums: np.ndarray, table: np.ndarray, factor: float) -> None:
-    """Both tables times a factor, in place."""
-    for m in range(table.shape[0]):
-        for n in range(table.shape[0]):
-            table[m, n] *= factor
-            for k in range(table.shape[0]):
-                sums[m, n, k] *= factor
-
-
-@inner()
-def _one_distribution(theta: np.ndarray, code: np.ndarray, sizes: np.ndarray, reach: float, sums: np.ndarray) -> float:
-    """Write the sums of products of powers times exp(θ·T - shift); returns the shift."""
-    order = (sums.shape[0] - 1) // 4
-    first, middle, powers = _angle_table(sizes[0], order), _angle_table(sizes[1], order), _power_table(sizes[2], order)
-    first_powers, second_powers = _power_table(sizes[0], order), _power_table(sizes[1], order)
-    weights, rows = np.empty((2 * order + 1, 2 * order + 1)), np.empty((4, sizes[1]))
-    own, exponent = np.empty(sizes[2]), np.empty(sizes[2])
-    _slice(theta, code, first, 0 * sizes[0], weights)
-    extra = _own_harmonics(weights, powers, order, own)
-    level = _highest(theta, code, (first, middle, powers, own, exponent), weights, rows)
-    shift = level
-    moments, table = np.empty(4 * order + 1), np.empty((4 * order + 1, 4 * order + 1))
-    sums[:] = 0.0
-    for i in range(sizes[0]):
-        _slice(theta, code, first, i, weights)
-        _rows(weights, middle, extra, rows)
-        table[:] = 0.0
-        seen = False
-        for j in range(sizes[1]):
-            if rows[3, j] < level - reach:
-                continue
-            top = rows[0, j] + _exponents(rows[1, j], rows[2, j], powers, 2 * order + 1, own, exponent)
-            if top < level - reach:
-                continue
-            level, seen = max(level, top), True
-            if level > shift + 300.0:  # sums are scaled anew before they overflow
-                _scale(sums, table, math.exp(shift - level))
-                shift = level
-            _node_moments(exponent, shift - rows[0, j], reach, powers, moments)
-            _add_node(second_powers, j, moments, table)
-        if seen:
-            _add_row(first_powers, i, table, sums)
-    return shift
-
-
-@entry()
-def sum_distributions(
-    theta: np.ndarray, code: np.ndarray, sizes: np.ndarray, reach: np.ndarray, fisher: bool
-) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """log Σ exp(θ·T), E[T] and E[T T^T] - E[T] E[T]^T of every row of theta, on grids of the given sizes
-    (distributions, 3).
-
-    `code` (p, 3) says by which function of each angle a statistic is made; `reach` is by how much less than the peak a
-    node may have and still count. Without `fisher` the covariances are empty.
-    """
-    dists, p = theta.shape
-    order = (code.max() + 1) // 2
-    size = p if fisher else 0
-    log_sum, mean, covariance = np.empty(dists), np.empty((dists, p)), np.empty((dists, size, size))
-    sums = np.empty((4 * order + 1, 4 * order + 1, 4 * order + 1))
-    nothing = np.zeros(3, dtype=np.int64)
-    for dist in range(dists):
-        shift = _one_distribution(theta[dist], code, sizes[dist], reach[dist], sums)
-        total = sums[0, 0, 0]
-        log_sum[dist] = shift + math.log(total)
-        for a in range(p):
-            mean[dist, a] = _expectation(sums, code[a], nothing, order) / total
-        for a in range(size):
-            for b in range(a + 1):
-                value = _expectation(sums, code[a], code[b], order) / total - mean[dist, a] * mean[dist, b]
-                covariance[dist, a, b] = value
-                covariance[dist, b, a] = value
-    return log_sum, mean, covariance
-
-
-# ---- local statistics and exact moments ------------------------------------------------------------------------------
-
-
 class TooConcentratedError(ValueError):
     """The distribution is too narrow for the grid."""
 
@@ -305,6 +40,230 @@ class Moments(NamedTuple):
     log_integral: FloatArray
     mean: FloatArray
     covariance: FloatArray
+
+
+# ---- compiled sums ---------------------------------------------------------------------------------------------------
+
+
+@inner(fastmath={"contract"})
+def _powers(count: int, order: int) -> np.ndarray:
+    """Rows c^r, r = 0 … 2T, then s c^r, r = 0 … 2T - 1, at the nodes 2π(k - count/2)/count.
+
+    A single node stands for no angle.
+    """
+    out = np.empty((4 * order + 1, count))
+    for k in range(count):
+        sine, cosine = sin_cos(math.pi * (k - count // 2) / count)
+        s, c = 2.0 * sine * cosine, 2.0 * sine * sine
+        power = 1.0
+        for r in range(2 * order):
+            out[r, k] = power
+            out[2 * order + 1 + r, k] = s * power
+            power *= c
+        out[2 * order, k] = power
+    return out
+
+
+@inner(fastmath={"contract"})
+def _lines(
+    theta: np.ndarray,
+    code: np.ndarray,
+    first: np.ndarray,
+    i: int,
+    second: np.ndarray,
+    extra: float,
+    weights: np.ndarray,
+    out: np.ndarray,
+) -> None:
+    """At node i of the first angle and each node of the second one: the terms without the last angle, the last one's s
+    and c, and an upper bound.
+
+    α s + β c is at most β + √(α² + β²); `extra` is the most that the last angle's own harmonics add. Weights (2T + 1,
+    2T + 1) are the coefficients by functions of the second angle and of the last one.
+    """
+    size, sine = weights.shape[0], weights.shape[0] - 1
+    for m in range(size):
+        for n in range(size):
+            weights[m, n] = 0.0
+    for a in range(theta.size):
+        m = code[a, 0]
+        weights[code[a, 1], code[a, 2]] += theta[a] * first[sine + (m + 1) // 2 if m % 2 else m // 2, i]
+    for j in range(second.shape[1]):
+        out[0, j] = weights[0, 0]
+    for m in range(1, size):
+        row = sine + (m + 1) // 2 if m % 2 else m // 2
+        for j in range(second.shape[1]):
+            out[0, j] += weights[m, 0] * second[row, j]
+    for j in range(second.shape[1]):
+        s, c = second[sine + 1, j], second[1, j]
+        alpha = weights[0, 1] + weights[1, 1] * s + weights[2, 1] * c
+        beta = weights[0, 2] + weights[1, 2] * s + weights[2, 2] * c
+        out[1, j], out[2, j] = alpha, beta
+        out[3, j] = out[0, j] + extra + beta + math.sqrt(alpha * alpha + beta * beta)
+
+
+@inner(fastmath={"contract", "nnan", "nsz"})
+def _exponents(alpha: float, beta: float, powers: np.ndarray, own: np.ndarray, out: np.ndarray) -> float:
+    """α s + β c + own harmonics at all nodes of the last angle; returns the highest."""
+    sine = powers.shape[0] // 2 + 1
+    for k in range(own.size):
+        out[k] = own[k] + (alpha * powers[sine, k] + beta * powers[1, k])
+    top = out[0]
+    for k in range(own.size):
+        top = out[k] if out[k] > top else top
+    return top
+
+
+@inner(fastmath={"contract", "reassoc"})
+def _node_moments(exponent: np.ndarray, shift: float, reach: float, powers: np.ndarray, out: np.ndarray) -> None:
+    """Σ_k exp(exponent_k - shift) times each row of powers, over the nodes that matter; `exponent` is overwritten."""
+    begin, end = 0, exponent.size
+    floor = shift - reach
+    while begin < end and exponent[begin] < floor:
+        begin += 1
+    while end > begin and exponent[end - 1] < floor:
+        end -= 1
+    # Slices, for a loop from `begin` on would check each index for its sign, and not vectorise.
+    weight = exponent[begin:end]
+    for k in range(weight.size):
+        value = weight[k] - shift
+        weight[k] = bounded_exp(value if value > -700.0 else -700.0)
+    for r in range(out.size):
+        row = powers[r, begin:end]
+        total = 0.0
+        for k in range(weight.size):
+            total += weight[k] * row[k]
+        out[r] = total
+
+
+@entry(fastmath={"contract"})
+def _sum_powers(
+    theta: np.ndarray, code: np.ndarray, sizes: np.ndarray, reach: np.ndarray, sums: np.ndarray, shifts: np.ndarray
+) -> None:
+    """Sums of all products of powers of the three angles, times exp(θ·T - shift), and that shift.
+
+    Each row of theta has a grid of its own, sizes (n, 3), and its own `reach`: by how much less than the peak a node
+    may have and still count. `code` (p, 3) says by which function of each angle a statistic is made. `sums` are zero
+    before.
+    """
+    width = sums.shape[1]
+    order = width // 4
+    room, weights = np.empty((width + 1, width)), np.empty((2 * order + 1, 2 * order + 1))
+    table, moments = room[:width], room[width]
+    for n in range(theta.shape[0]):
+        first, second, last = _powers(sizes[n, 0], order), _powers(sizes[n, 1], order), _powers(sizes[n, 2], order)
+        lines, nodes, total = np.empty((4, sizes[n, 1])), np.zeros((2, sizes[n, 2])), sums[n]
+        own, exponent = nodes[0], nodes[1]
+        # The line along which the upper bound is highest: its highest value is not far below the peak.
+        best, level, alpha, beta = -np.inf, 0.0, 0.0, 0.0
+        for i in range(first.shape[1]):
+            _lines(theta[n], code, first, i, second, 0.0, weights, lines)
+            for j in range(lines.shape[1]):
+                if lines[3, j] > best:
+                    best, level, alpha, beta = lines[3, j], lines[0, j], lines[1, j], lines[2, j]
+        extra = 0.0
+        for k in range(own.size):
+            for t in range(2, order + 1):
+                own[k] += weights[0, 2 * t] * last[t, k] + weights[0, 2 * t - 1] * last[2 * order + t, k]
+            extra = max(extra, own[k])
+        level += _exponents(alpha, beta, last, own, exponent)
+        shift = level
+        for i in range(first.shape[1]):
+            _lines(theta[n], code, first, i, second, extra, weights, lines)
+            for r in range(width):
+                for q in range(width):
+                    table[r, q] = 0.0
+            seen = False
+            for j in range(lines.shape[1]):
+                if lines[3, j] < level - reach[n]:
+                    continue
+                top = lines[0, j] + _exponents(lines[1, j], lines[2, j], last, own, exponent)
+                if top < level - reach[n]:
+                    continue
+                level, seen = max(level, top), True
+                if level > shift + 300.0:  # sums are scaled anew before they overflow
+                    factor, shift = math.exp(shift - level), level
+                    for r in range(width):
+                        for q in range(width):
+                            table[r, q] *= factor
+                            for k in range(width):
+                                total[r, q, k] *= factor
+                _node_moments(exponent, shift - lines[0, j], reach[n], last, moments)
+                for r in range(width):
+                    factor = second[r, j]
+                    for q in range(width):
+                        table[r, q] += factor * moments[q]
+            if seen:
+                for r in range(width):
+                    factor = first[r, i]
+                    for q in range(width):
+                        for k in range(width):
+                            total[r, q, k] += factor * table[q, k]
+        shifts[n] = shift
+
+
+# ---- statistics from sums of powers ----------------------------------------------------------------------------------
+
+
+def _powers_of(m: int, n: int, order: int) -> list[tuple[int, float]]:
+    """The product of functions m and n of an angle as rows of powers and their factors.
+
+    Functions are 1, s, c, sc, c², ...; s c^t s c^u = 2 c^(t+u+1) - c^(t+u+2).
+    """
+    t, u = (m + 1) // 2, (n + 1) // 2
+    if m % 2 and n % 2:
+        return [(t + u - 1, 2.0), (t + u, -1.0)]
+    return [(2 * order + t + u if m % 2 or n % 2 else t + u, 1.0)]
+
+
+@cache
+def _products(dimension: int, order: int, fisher: bool) -> tuple[np.ndarray, FloatArray, np.ndarray, np.ndarray]:
+    """Which sums of powers, times what, make the mean of a statistic or, after all of these, of a product of two.
+
+    Places among the sums and factors stand one after the other; then where each mean begins, and which of them are
+    those of the products (p, p).
+    """
+    code, width = _orders(dimension, order)[2], 4 * order + 1
+    size = len(code)
+    row, column = np.tril_indices(size if fisher else 0)
+    pairs = [(left, np.zeros_like(left)) for left in code] + list(zip(code[row], code[column], strict=True))
+    place: list[int] = []
+    factor: list[float] = []
+    begin: list[int] = []
+    for left, right in pairs:
+        begin.append(len(place))
+        angles = (_powers_of(int(m), int(n), order) for m, n in zip(left, right, strict=True))
+        for (i, x), (j, y), (k, z) in itertools.product(*angles):
+            place.append((i * width + j) * width + k)
+            factor.append(x * y * z)
+    products = np.empty((size, size) if fisher else (0, 0), dtype=np.int64)
+    products[row, column] = products[column, row] = size + np.arange(row.size)
+    return np.array(place), np.array(factor), np.array(begin), products
+
+
+def _sum_distributions(
+    theta: FloatArray, dimension: int, order: int, sizes: np.ndarray, reach: FloatArray, fisher: bool
+) -> Moments:
+    """log Σ exp(θ·T), means and covariances of every row of theta (n, p), on grids of the given sizes (n, 3).
+
+    Without `fisher` the covariances are empty.
+    """
+    count, width = len(theta), 4 * order + 1
+    sums, shift = np.zeros((count, width, width, width)), np.empty(count)
+    _sum_powers(theta, _orders(dimension, order)[2], sizes, reach, sums, shift)
+    place, factor, begin, products = _products(dimension, order, fisher)
+    total = sums[:, 0, 0, 0]
+    terms = sums.reshape(count, -1).take(place, axis=1)
+    terms *= factor
+    found = np.add.reduceat(terms, begin, axis=1) / total[:, None]
+    mean = found[:, : theta.shape[1]]
+    covariance = found.take(products, axis=1)
+    if fisher:
+        covariance -= mean[:, :, None] * mean[:, None, :]
+    return Moments(shift + np.log(total), mean, covariance)
+
+
+# ---- local statistics and exact moments ------------------------------------------------------------------------------
 
 
 def n_statistics(dimension: int, order: int) -> int:
@@ -452,8 +411,10 @@ def _contours(order: int) -> tuple[FloatArray, FloatArray]:
 
 
 @cache
-def _orders(dimension: int, order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Where each statistic stands when angle d is made the last one, (D, p), and the codes for three angles."""
+def _orders(dimension: int, order: int) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Where each statistic stands when angle d is made the last one, (D, p), and the way back; codes for three
+    angles.
+    """
     table = codes(dimension, order)
     places = {tuple(row): a for a, row in enumerate(table)}
     out = np.empty((dimension, table.shape[0]), dtype=np.int64)
@@ -465,7 +426,7 @@ def _orders(dimension: int, order: int) -> tuple[np.ndarray, np.ndarray]:
             out[d, a] = places[tuple(moved)]
     padded = np.zeros((table.shape[0], MOST_ANGLES), dtype=np.int64)
     padded[:, MOST_ANGLES - dimension :] = table
-    return out, padded
+    return out, np.argsort(out, axis=1), padded
 
 
 def rule_sizes(local: FloatArray, dimension: int, order: int, error: float) -> tuple[np.ndarray, FloatArray]:
@@ -501,13 +462,12 @@ def local_moments(
             f"a distribution of concentration {strength[worst].max():.3g} needs a grid of {grid[worst, 0]:,} x "
             f"{grid[worst, 1]:,} nodes"
         )
-    table, code = _orders(dimension, order)
-    take = table[last]
-    moved = np.take_along_axis(local, take, axis=1)
+    there, back, _ = _orders(dimension, order)
+    moved, back = np.take_along_axis(local, there[last], axis=1), back[last]
     reach = negligible + 0.5 * np.log1p(strength).sum(axis=1)
-    log_sum, mean, covariance = sum_distributions(np.ascontiguousarray(moved), code, grid, reach, fisher)
-    back = np.empty_like(take)
-    np.put_along_axis(back, take, np.broadcast_to(np.arange(take.shape[1]), take.shape), axis=1)
+    blocks = [slice(begin, begin + 512) for begin in range(0, len(moved), 512)]  # of 20 KB a distribution
+    found = [_sum_distributions(moved[i], dimension, order, grid[i], reach[i], fisher) for i in blocks]
+    log_sum, mean, covariance = found[0] if len(found) == 1 else (np.concatenate(a) for a in zip(*found, strict=True))
     log_sum += np.log(2.0 * math.pi / sizes).sum(axis=1)
     if fisher:
         covariance = covariance[rows[:, None, None], back[:, :, None], back[:, None, :]]

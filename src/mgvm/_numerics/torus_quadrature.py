@@ -32,43 +32,43 @@ TURN = math.tau
 _SUMS = {"contract", "reassoc", "nsz"}  # what a compiler may do to sums: vectorise them
 
 
-@inner(fastmath={"contract"})
-def set_waves(phi: FloatArray, v: FloatArray) -> None:
-    """v = (cos φ, sin φ)."""
-    size = phi.size
-    for d in range(size):
-        v[size + d], v[d] = sin_cos(phi[d])
+# ---- f, its slope and its curvature ----------------------------------------------------------------------------------
+#
+# `work` (5, 2D) has rows for v, h - Gv, the slope, a step, and angles.
 
 
 @inner(fastmath=_SUMS)
-def log_density(h: FloatArray, G: FloatArray, v: FloatArray, rest: FloatArray) -> float:
-    """hᵀv - ½vᵀGv, and h - Gv into `rest`."""
+def _log_density(h: FloatArray, G: FloatArray, phi: FloatArray, work: FloatArray) -> float:
+    """f = hᵀv - ½vᵀGv; v and h - Gv are left in `work`."""
+    size = G.shape[0] // 2
+    for d in range(size):
+        work[0, size + d], work[0, d] = sin_cos(phi[d])
     total = 0.0
     for i in range(h.size):
         pulled = 0.0
         for j in range(h.size):
-            pulled += G[i, j] * v[j]
-        rest[i] = h[i] - pulled
-        total += (h[i] - 0.5 * pulled) * v[i]
+            pulled += G[i, j] * work[0, j]
+        work[1, i] = h[i] - pulled
+        total += (h[i] - 0.5 * pulled) * work[0, i]
     return total
 
 
 @inner(fastmath=_SUMS)
-def curvature(G: FloatArray, v: FloatArray, rest: FloatArray, slope: FloatArray, N: FloatArray) -> None:
+def _curvature(G: FloatArray, work: FloatArray, N: FloatArray) -> None:
     """Gradient and negative Hessian of f in the angles, from v and h - Gv."""
-    size = slope.size
+    size = N.shape[0]
     for i in range(size):
-        ci, si = v[i], v[size + i]
-        slope[i] = ci * rest[size + i] - si * rest[i]
+        ci, si = work[0, i], work[0, size + i]
+        work[2, i] = ci * work[1, size + i] - si * work[1, i]
         for j in range(i + 1):
-            cj, sj = v[j], v[size + j]
+            cj, sj = work[0, j], work[0, size + j]
             across = G[i, size + j] * si * cj + G[size + i, j] * ci * sj
             N[i, j] = N[j, i] = G[i, j] * si * sj + G[size + i, size + j] * ci * cj - across
-        N[i, i] += ci * rest[i] + si * rest[size + i]
+        N[i, i] += ci * work[1, i] + si * work[1, size + i]
 
 
 @inner(fastmath={"contract"})
-def factor(N: FloatArray, lift: float, floor: float, U: FloatArray) -> bool:
+def _factor(N: FloatArray, lift: float, floor: float, U: FloatArray) -> bool:
     """U upper triangular with UUᵀ = N + lift; pivots are lifted to the floor, and False tells of one below zero."""
     size = N.shape[0]
     sound = True
@@ -89,75 +89,102 @@ def factor(N: FloatArray, lift: float, floor: float, U: FloatArray) -> bool:
     return sound
 
 
+# ---- modes -----------------------------------------------------------------------------------------------------------
+
+
 @inner(fastmath={"contract"})
-def _solve(U: FloatArray, right: FloatArray, out: FloatArray) -> float:
-    """(UUᵀ)⁻¹ right, and right · that."""
-    size = right.size
+def _solve(U: FloatArray, work: FloatArray) -> tuple[float, float]:
+    """The step (UUᵀ)⁻¹ slope into `work`; slope · step, and the step's longest entry, at least 1."""
+    size = U.shape[0]
     for i in range(size - 1, -1, -1):
-        rest = right[i]
+        rest = work[2, i]
         for k in range(i + 1, size):
-            rest -= U[i, k] * out[k]
-        out[i] = rest / U[i, i]
+            rest -= U[i, k] * work[3, k]
+        work[3, i] = rest / U[i, i]
+    total, longest = 0.0, 1.0
     for i in range(size):
-        rest = out[i]
+        rest = work[3, i]
         for k in range(i):
-            rest -= U[k, i] * out[k]
-        out[i] = rest / U[i, i]
-    total = 0.0
-    for i in range(size):
-        total += right[i] * out[i]
-    return total
+            rest -= U[k, i] * work[3, k]
+        work[3, i] = rest / U[i, i]
+        total += work[2, i] * work[3, i]
+        longest = max(longest, abs(work[3, i]))
+    return total, longest
 
 
 @inner()
-def _ascend(
-    h: FloatArray, G: FloatArray, phi: FloatArray, value: float, lift: float, work: FloatArray, square: FloatArray
-) -> tuple[float, float]:
-    """One step up, shortened by a lift of the Hessian until it gains; the same value where none does."""
-    size = phi.size
-    v, rest, slope, step, new = work[0], work[1], work[2][:size], work[3][:size], work[4][:size]
-    largest = 1e-3
-    for d in range(size):
-        largest = max(largest, abs(square[0][d, d]))
-    while lift <= 1e12 * largest:
-        if factor(square[0], lift, 1e-9 * largest, square[1]):
-            decrement = _solve(square[1], slope, step)
-            if decrement <= 1e-13 * (1.0 + abs(value)):
-                break
-            longest = 1.0
-            for d in range(size):
-                longest = max(longest, abs(step[d]))
-            for d in range(size):
-                new[d] = phi[d] + step[d] / longest
-            set_waves(new, v)
-            found = log_density(h, G, v, rest)
-            if found > value + 1e-3 * decrement / longest:
-                phi[:] = new
-                return found, 0.2 * lift if lift > 1e-6 * largest else 0.0
-        lift = max(4.0 * lift, 0.03 * largest)
-    return value, lift
-
-
-@inner()
-def _climb(h: FloatArray, G: FloatArray, phi: FloatArray, work: FloatArray, square: FloatArray) -> float:
-    """Newton's steps to a mode, in place; the value there. `work` (6, 2D) and `square` (2, D, D) are room."""
-    size = phi.size
-    v, rest, slope = work[0], work[1], work[2][:size]
-    set_waves(phi, v)
-    value = log_density(h, G, v, rest)
-    lift = 0.0
+def _climb(h: FloatArray, G: FloatArray, phi: FloatArray, work: FloatArray, N: FloatArray, U: FloatArray) -> float:
+    """Newton's steps to a mode, in place; the value there. A lift of the Hessian shortens a step until it gains."""
+    value, lift = _log_density(h, G, phi, work), 0.0
     for _ in range(60):
-        curvature(G, v, rest, slope, square[0])
-        found, lift = _ascend(h, G, phi, value, lift, work, square)
-        if not found > value:
-            break
-        value = found
+        _curvature(G, work, N)
+        largest = 1e-3
+        for d in range(phi.size):
+            largest = max(largest, abs(N[d, d]))
+        gained = False
+        while not gained and lift <= 1e12 * largest:
+            if _factor(N, lift, 1e-9 * largest, U):
+                decrement, longest = _solve(U, work)
+                if decrement <= 1e-13 * (1.0 + abs(value)):
+                    return value
+                for d in range(phi.size):
+                    work[4, d] = phi[d] + work[3, d] / longest
+                found = _log_density(h, G, work[4], work)
+                gained = found > value + 1e-3 * decrement / longest
+            if gained:
+                value = found
+            else:
+                lift = max(4.0 * lift, 0.03 * largest)
+        if not gained:
+            return value
+        for d in range(phi.size):
+            phi[d] = work[4, d]
+        lift = 0.2 * lift if lift > 1e-6 * largest else 0.0
     return value
 
 
 @inner(fastmath={"contract"})
-def _cold(R: FloatArray, h: FloatArray, phi: FloatArray) -> None:
-    """The directions of Rh, turned by 1e-4 radians a column: exact symmetry would leave a climb on a pass."""
+def _is_alone(G: FloatArray, work: FloatArray, L: FloatArray) -> bool:
+    """Whether G + Λ - μ has a Cholesky factor, which is left in L; v and h - Gv are those of a mode."""
+    size = G.shape[0] // 2
+    for i in range(2 * size):
+        for j in range(i + 1):
+            rest = G[i, j]
+            for k in range(j):
+                rest -= L[i, k] * L[j, k]
+            if j < i:
+                L[i, j] = rest / L[j, j]
+            else:
+                d = i % size
+                rest += work[0, d] * work[1, d] + work[0, size + d] * work[1, size + d] - 1.0
+                if not rest > 0.0:
+                    return False
+                L[i, i] = math.sqrt(rest)
+    return True
+
+
+@inner(fastmath={"contract"})
+def _is_apart(found: FloatArray, count: int, N: FloatArray, work: FloatArray) -> bool:
+    """Whether found[count] is four standard deviations from all before it: nodes would count the same mass twice."""
+    for k in range(count):
+        total = 0.0
+        for i in range(N.shape[0]):
+            away = (found[k, i] - found[count, i]) / TURN
+            work[3, i] = TURN * (away - math.floor(away + 0.5))
+            total += N[i, i] * work[3, i] * work[3, i]
+            for j in range(i):
+                total += 2.0 * N[i, j] * work[3, i] * work[3, j]
+        if not total > 16.0:
+            return False
+    return True
+
+
+@inner()
+def _start(h: FloatArray, G: FloatArray, R: FloatArray, given: FloatArray, phi: FloatArray, work: FloatArray) -> None:
+    """The better of the given angles and of the directions of Rh.
+
+    These are turned by 1e-4 radians a column: exact symmetry would leave a climb on a pass.
+    """
     size = phi.size
     for d in range(size):
         x = y = 0.0
@@ -165,123 +192,53 @@ def _cold(R: FloatArray, h: FloatArray, phi: FloatArray) -> None:
             x += R[d, j] * h[j]
             y += R[size + d, j] * h[j]
         phi[d] = math.atan2(y, x) + 1e-4 * (d + 1)
-
-
-@inner()
-def first_start(
-    h: FloatArray, G: FloatArray, R: FloatArray, given: FloatArray, phi: FloatArray, work: FloatArray
-) -> None:
-    """The better of the cold start and the given one."""
-    _cold(R, h, phi)
     if given[0] == given[0]:
-        set_waves(phi, work[5])
-        cold = log_density(h, G, work[5], work[0])
-        set_waves(given, work[5])
-        if log_density(h, G, work[5], work[0]) >= cold:
-            phi[:] = given
+        cold = _log_density(h, G, phi, work)
+        if _log_density(h, G, given, work) >= cold:
+            for d in range(size):
+                phi[d] = given[d]
 
 
-@inner()
-def _apart(one: FloatArray, two: FloatArray, N: FloatArray) -> bool:
-    """Whether two modes are four standard deviations apart, so that their nodes do not count the same mass twice."""
-    total = 0.0
-    for i in range(one.size):
-        away = one[i] - two[i]
-        away -= TURN * math.floor(away / TURN + 0.5)
-        for j in range(one.size):
-            other = one[j] - two[j]
-            total += N[i, j] * away * (other - TURN * math.floor(other / TURN + 0.5))
-    return total > 16.0
+@entry()
+def _find_modes(
+    h: FloatArray, G: FloatArray, R: FloatArray, given: FloatArray, offsets: FloatArray, found: FloatArray
+) -> FloatArray:
+    """Modes of each distribution into found (n, 1 + offsets, D), the highest first; how many there are, (n, 1).
 
-
-@inner(fastmath={"contract"})
-def _alone(h: FloatArray, G: FloatArray, mode: FloatArray, work: FloatArray, L: FloatArray) -> bool:
-    """Whether G + Λ - μ has a Cholesky factor, which is left in L."""
-    size = mode.size
-    set_waves(mode, work[0])
-    log_density(h, G, work[0], work[1])
-    for i in range(2 * size):
-        for j in range(i + 1):
-            rest = G[i, j]
-            if i == j:
-                d = i % size
-                rest += work[0][d] * work[1][d] + work[0][size + d] * work[1][size + d] - 1.0
-            for k in range(j):
-                rest -= L[i, k] * L[j, k]
-            if i == j:
-                if not rest > 0.0:
-                    return False
-                L[i, i] = math.sqrt(rest)
-            else:
-                L[i, j] = rest / L[j, j]
-    return True
-
-
-@inner()
-def modes(
-    h: FloatArray,
-    G: FloatArray,
-    offsets: FloatArray,
-    found: FloatArray,
-    room: tuple[FloatArray, FloatArray, FloatArray],
-) -> int:
-    """Climb from found[0], and unless that is the only mode that counts from there plus all offsets.
-
-    How many modes there are, the highest first; `room` is (6, 2D), (2, D, D) and (2D, 2D).
+    Unless the first is the only one that counts, others are looked for from there plus all offsets.
     """
-    work, square, whole = room
-    values = np.empty(found.shape[0])
-    values[0] = _climb(h, G, found[0], work, square)
-    size, count = offsets.shape[1], 1
-    if offsets.shape[0] == 0 or _alone(h, G, found[0], work, whole):
-        return count
-    for k in range(offsets.shape[0]):
-        for d in range(size):
-            found[count, d] = found[0, d] + offsets[k, d]
-        values[count] = _climb(h, G, found[count], work, square)
-        new = values[count] > values[0] - 30.0  # nats: lower ones do not count
-        if new:
-            set_waves(found[count], work[0])
-            log_density(h, G, work[0], work[1])
-            curvature(G, work[0], work[1], work[2][:size], square[0])
-        for j in range(count):
-            new = new and _apart(found[j], found[count], square[0])
-        if new:
-            if values[count] > values[0]:
+    size, twice = offsets.shape[1], h.shape[1]
+    number, work = np.empty((h.shape[0], 1)), np.empty((5, twice))
+    N, U, L = np.empty((size, size)), np.empty((size, size)), np.empty((twice, twice))
+    for n in range(h.shape[0]):
+        # A bare 0 is a type of its own to the compiler: what it is handed to would compile twice.
+        modes, count, highest = found[n], 0 * size, 0.0
+        _start(h[n], G, R, given[n], modes[0], work)
+        for k in range(offsets.shape[0] + 1):
+            if k > 0:
                 for d in range(size):
-                    found[0, d], found[count, d] = found[count, d], found[0, d]
-                values[0], values[count] = values[count], values[0]
-            count += 1
-    return count
-
-
-@entry(fastmath={"contract", "reassoc", "nsz"})
-def mixture_moments(
-    shares: FloatArray, linear: FloatArray, offset: FloatArray, gain: FloatArray, mean: FloatArray, second: FloatArray
-) -> None:
-    """Adds Σ_k r_nk μ_nk to mean (n, P), and Σ_k r_nk (K_k + μ_nk μ_nkᵀ), its lower triangle, to second.
-
-    μ_nk = a_k + K_k h_n with shares r (n, K), linear h (n, P), offset a (K, P) and gain K (K, P, P).
-    """
-    rows, parts = shares.shape
-    size = linear.shape[1]
-    centre = np.empty(size)
-    for n in range(rows):
-        for k in range(parts):
-            share = shares[n, k]
-            if share < 1e-9:  # does not count
+                    modes[count, d] = modes[0, d] + offsets[k - 1, d]
+            value = _climb(h[n], G, modes[count], work, N, U)
+            if k > 0 and not value > highest - 30.0:  # nats: lower ones do not count
                 continue
-            for i in range(size):
-                total = offset[k, i]
-                for j in range(size):
-                    total += gain[k, i, j] * linear[n, j]
-                centre[i] = total
-            at = 0
-            for i in range(size):
-                mean[n, i] += share * centre[i]
-                for j in range(i + 1):
-                    second[n, at] += share * (gain[k, i, j] + centre[i] * centre[j])
-                    at += 1
+            _log_density(h[n], G, modes[count], work)
+            if k == 0:
+                highest, count = value, count + 1
+                if _is_alone(G, work, L):
+                    break
+                continue
+            _curvature(G, work, N)
+            if _is_apart(modes, count, N, work):
+                if value > highest:
+                    highest = value
+                    for d in range(size):
+                        modes[0, d], modes[count, d] = modes[count, d], modes[0, d]
+                count += 1
+        number[n, 0] = count
+    return number
+
+
+# ---- moments ---------------------------------------------------------------------------------------------------------
 
 
 @inner(fastmath={"contract"})
@@ -305,86 +262,80 @@ def _place(mode: FloatArray, U: FloatArray, points: FloatArray, turned: FloatArr
 
 
 @inner(fastmath=_SUMS)
-def _at_nodes(h: FloatArray, G: FloatArray, waves: FloatArray, weights: FloatArray, logs: FloatArray) -> float:
-    """Log weights of all nodes, relative to the largest in the end, and that."""
-    count, size = logs.size, h.size
+def _weigh(h: FloatArray, G: FloatArray, waves: FloatArray, weights: FloatArray, shares: FloatArray) -> float:
+    """The nodes' shares of the mass around a mode, and the log of the mass."""
+    count, size = shares.size, h.size
     for q in range(count):
-        logs[q] = weights[q]
+        shares[q] = weights[q]
     for i in range(size):
         for q in range(count):
-            logs[q] += (h[i] - 0.5 * G[i, i] * waves[i, q]) * waves[i, q]
+            shares[q] += (h[i] - 0.5 * G[i, i] * waves[i, q]) * waves[i, q]
         for j in range(i):
             g = G[i, j]
             for q in range(count):
-                logs[q] -= g * waves[i, q] * waves[j, q]
-    top = logs[0]
+                shares[q] -= g * waves[i, q] * waves[j, q]
+    top, total = shares[0], 0.0
     for q in range(1, count):
-        top = max(top, logs[q])
-    return top
-
-
-@inner(fastmath={"contract"})
-def _shares(logs: FloatArray, top: float) -> float:
-    """exp of the log weights relative to the largest, scaled to one; their sum before that."""
-    total = 0.0
-    for q in range(logs.size):
-        logs[q] = bounded_exp(max(logs[q] - top, -700.0))
-    for q in range(logs.size):
-        total += logs[q]
-    for q in range(logs.size):
-        logs[q] /= total
-    return total
+        top = max(top, shares[q])
+    for q in range(count):
+        shares[q] = bounded_exp(max(shares[q] - top, -700.0))
+        total += shares[q]
+    for q in range(count):
+        shares[q] /= total
+    return top + math.log(total)
 
 
 @inner(fastmath=_SUMS)
-def _gather(waves: FloatArray, shares: FloatArray, mean: FloatArray, second: FloatArray) -> None:
-    """Weighted means of v and of the lower triangle of vvᵀ."""
+def _gather(waves: FloatArray, shares: FloatArray, part: float, mean: FloatArray, second: FloatArray) -> None:
+    """Let weighted means of v and of the lower triangle of vvᵀ be `part` of those that are there."""
     count, at = shares.size, 0
     for i in range(mean.size):
         total = 0.0
         for q in range(count):
             total += shares[q] * waves[i, q]
-        mean[i] = total
+        mean[i] += part * (total - mean[i])
         for j in range(i + 1):
             both = 0.0
             for q in range(count):
                 both += shares[q] * waves[i, q] * waves[j, q]
-            second[at] = both
+            second[at] += part * (both - second[at])
             at += 1
 
 
-@inner()
-def _around(
+@entry()
+def _integrate(
     h: FloatArray,
     G: FloatArray,
-    mode: FloatArray,
-    rule: tuple[FloatArray, FloatArray],
+    found: FloatArray,
+    number: FloatArray,
+    points: FloatArray,
+    weights: FloatArray,
     floor: float,
-    room: tuple[FloatArray, FloatArray, FloatArray, FloatArray, FloatArray],
-) -> float:
-    """log of the mass around a mode; shares and waves of the nodes are left in the room."""
-    work, square, logs, turned, waves = room
-    size = mode.size
-    set_waves(mode, work[0])
-    log_density(h, G, work[0], work[1])
-    curvature(G, work[0], work[1], work[2][:size], square[0])
-    factor(square[0], 0.0, floor, square[1])
-    _place(mode, square[1], rule[0], turned, waves)
-    top = _at_nodes(h, G, waves, rule[1], logs)
-    total = top + math.log(_shares(logs, top))
-    for d in range(size):
-        total -= math.log(square[1][d, d])
-    return total
+    log_normalizer: FloatArray,
+    mean: FloatArray,
+    second: FloatArray,
+) -> None:
+    """Log normalisers and moments from the nodes around the first `number` modes; mean and second are zero before."""
+    size, count = points.shape
+    work, N, U = np.empty((5, 2 * size)), np.empty((size, size)), np.empty((size, size))
+    turned, waves, shares = np.empty((size, count)), np.empty((2 * size, count)), np.empty((1, count))
+    for n in range(h.shape[0]):
+        total = -np.inf
+        for k in range(int(number[n, 0])):
+            mode = found[n, k]
+            _log_density(h[n], G, mode, work)
+            _curvature(G, work, N)
+            _factor(N, 0.0, floor, U)
+            _place(mode, U, points, turned, waves)
+            log_mass = _weigh(h[n], G, waves, weights, shares[0])
+            for d in range(size):
+                log_mass -= math.log(U[d, d])
+            part = 1.0 / (1.0 + math.exp(min(total - log_mass, 700.0)))
+            total = max(total, log_mass) - math.log(max(part, 1.0 - part))
+            _gather(waves, shares[0], part, mean[n], second[n])
+        log_normalizer[n] = total
 
 
-@inner()
-def _merge(share: float, new: FloatArray, kept: FloatArray) -> None:
-    """kept = (1 - share) kept + share new."""
-    for i in range(new.size):
-        kept[i] += share * (new[i] - kept[i])
-
-
-@entry()
 def quadrature(
     h: FloatArray,
     G: FloatArray,
@@ -412,28 +363,43 @@ def quadrature(
     size = twice // 2
     R, given, offsets = starts
     log_normalizer, highest = np.empty(count), np.empty((count, size))
-    means, seconds = np.empty((count, twice)), np.empty((count, size * (twice + 1)))
-    room = (
-        np.empty((6, twice)),
-        np.zeros((2, size, size)),
-        np.empty(rule[1].size),
-        np.empty(rule[0].shape),
-        np.empty((twice, rule[1].size)),
-    )
-    found = np.empty((offsets.shape[0] + 1, size))
-    mean, second, whole = np.empty(twice), np.empty(seconds.shape[1]), np.empty((twice, twice))
-    for n in range(count):
-        first_start(h[n], G, R, given[n], found[0], room[0])
-        number = modes(h[n], G, offsets, found, (room[0], room[1], whole))
-        log_normalizer[n] = _around(h[n], G, found[0], rule, floor, room)
-        _gather(room[4], room[2], means[n], seconds[n])
-        for k in range(1, number):
-            log_mass = _around(h[n], G, found[k], rule, floor, room)
-            _gather(room[4], room[2], mean, second)
-            share = 1.0 / (1.0 + math.exp(min(log_normalizer[n] - log_mass, 700.0)))
-            log_normalizer[n] = max(log_normalizer[n], log_mass) - math.log(max(share, 1.0 - share))
-            _merge(share, mean, means[n])
-            _merge(share, second, seconds[n])
-        for d in range(size):
-            highest[n, d] = found[0, d] - TURN * math.floor(found[0, d] / TURN + 0.5)
-    return log_normalizer, highest, means, seconds
+    mean, second = np.zeros((count, twice)), np.zeros((count, size * (twice + 1)))
+    for begin in range(0, count, 1024):  # rows whose modes are kept at once
+        rows = slice(begin, begin + 1024)
+        found = np.empty((len(h[rows]), len(offsets) + 1, size))
+        number = _find_modes(h[rows], G, R, given[rows], offsets, found)
+        _integrate(h[rows], G, found, number, *rule, floor, log_normalizer[rows], mean[rows], second[rows])
+        highest[rows] = found[:, 0]
+    return log_normalizer, highest - TURN * np.floor(highest / TURN + 0.5), mean, second
+
+
+# ---- mixtures of normal distributions --------------------------------------------------------------------------------
+
+
+@entry(fastmath=_SUMS)
+def mixture_moments(
+    shares: FloatArray, linear: FloatArray, offset: FloatArray, gain: FloatArray, mean: FloatArray, second: FloatArray
+) -> None:
+    """Adds Σ_k r_nk μ_nk to mean (n, P), and Σ_k r_nk (K_k + μ_nk μ_nkᵀ), its lower triangle, to second.
+
+    μ_nk = a_k + K_k h_n with shares r (n, K), linear h (n, P), offset a (K, P) and gain K (K, P, P).
+    """
+    rows, parts = shares.shape
+    size = linear.shape[1]
+    centre = np.empty(size)
+    for n in range(rows):
+        for k in range(parts):
+            share = shares[n, k]
+            if share < 1e-9:  # does not count
+                continue
+            for i in range(size):
+                total = offset[k, i]
+                for j in range(size):
+                    total += gain[k, i, j] * linear[n, j]
+                centre[i] = total
+            at = 0
+            for i in range(size):
+                mean[n, i] += share * centre[i]
+                for j in range(i + 1):
+                    second[n, at] += share * (gain[k, i, j] + centre[i] * centre[j])
+                    at += 1

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
@@ -28,7 +28,7 @@ Cumulative = Callable[[np.ndarray, FloatArray], FloatArray]
 
 # ---- quadrature on panels -------------------------------------------------------------------------------------------
 
-_NODES, _WEIGHTS = np.polynomial.legendre.leggauss(20)
+GAUSS_RULE = np.array(np.polynomial.legendre.leggauss(20))  # nodes on [-1, 1] and weights
 
 
 def nodes_and_weights(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -38,7 +38,7 @@ def nodes_and_weights(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
     """
     lower, upper = edges[..., :-1, None], edges[..., 1:, None]
     half = 0.5 * (upper - lower)
-    return lower + half * (1.0 + _NODES), half * _WEIGHTS
+    return lower + half * (1.0 + GAUSS_RULE[0]), half * GAUSS_RULE[1]
 
 
 def flat_nodes_and_weights(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
@@ -65,12 +65,6 @@ def merge(first: FloatArray, second: FloatArray) -> FloatArray:
     return np.sort(np.concatenate(both, axis=-1), axis=-1)
 
 
-def pad(rows: list[FloatArray]) -> FloatArray:
-    """Stack edges of unequal number, repeating the last edge."""
-    width = max((len(row) for row in rows), default=2)
-    return np.array([np.pad(row, (0, width - len(row)), mode="edge") for row in rows]).reshape(len(rows), width)
-
-
 # ---- distribution function and its inverse --------------------------------------------------------------------------
 
 
@@ -80,8 +74,9 @@ class PanelMass:
     def __init__(self, dists: CircularDistribution):
         self.dists = dists
         self.edges = dists._panels()
-        nodes, weights = nodes_and_weights(self.edges)
-        mass = (weights * dists[:, None, None].pdf(nodes)).sum(axis=-1)
+        rows, panels = len(self.edges), self.edges.shape[-1] - 1
+        lower, upper = self.edges[:, :-1].ravel(), self.edges[:, 1:].ravel()
+        mass = dists._mass_between(np.repeat(np.arange(rows), panels), lower, upper).reshape(rows, panels)
         self.total = mass.sum(axis=-1, keepdims=True)
         zero = np.zeros(mass.shape[:-1] + (1,))
         self.at_edges = np.concatenate([zero, np.cumsum(mass, axis=-1)], axis=-1) / self.total
@@ -90,38 +85,47 @@ class PanelMass:
         """Mass from the first edge to x, one more for each turn between."""
         turns = np.floor((x - self.edges[row, 0]) / (2.0 * np.pi))
         x = np.clip(x - turns * (2.0 * np.pi), self.edges[row, 0], self.edges[row, -1])
-        panel = _find_panel(self.edges[row], x)
-        nodes, weights = nodes_and_weights(np.stack([self.edges[row, panel], x], axis=-1))
-        partial = (weights * self.dists[row][:, None, None].pdf(nodes)).sum(axis=(-2, -1))
+        panel = _find_panel(self.edges, row, x)
+        partial = self.dists._mass_between(row, self.edges[row, panel], x)
         return turns + self.at_edges[row, panel] + partial / self.total[row, 0]
 
 
-def _find_panel(edges: FloatArray, value: FloatArray) -> np.ndarray:
-    """Index of the panel that holds each value; rows of edges may end in repeats."""
-    inside = (edges[:, 1:-1] <= value[:, None]).sum(axis=-1)
+def _find_panel(edges: FloatArray, row: np.ndarray, value: FloatArray) -> np.ndarray:
+    """Index of the panel of a row of edges that holds each value; rows of edges may end in repeats."""
+    # Complex numbers sort by real part, then imaginary part: one search serves all rows.
+    keys = np.arange(len(edges))[:, None] + 1j * edges[:, 1:-1]
+    inside = np.searchsorted(keys.ravel(), row + 1j * value, side="right") - row * keys.shape[1]
     return np.minimum(inside, edges.shape[-1] - 2)
+
+
+# Made for a flat batch: positions in it and values there -> answers.
+_Answer = Callable[[np.ndarray, FloatArray], FloatArray]
 
 
 def _blockwise(
     dist: CircularDistribution,
     name: str,
     values: FloatArray,
-    function: Callable[[CircularDistribution, np.ndarray, FloatArray], FloatArray],
-    block: int = 4096,
+    make: Callable[[CircularDistribution], _Answer],
+    most_pairs: int = 4096,
 ) -> FloatArray:
-    """Broadcast values against the batch and run function(distributions, row, value) over blocks of the pairs.
-
-    With a distribution for each value, a block of 4096 has tables of some 100 MB at most.
-    """
+    """Broadcast values against the batch; answer for blocks of distributions, and so many pairs, at a time."""
     position: Any = np.arange(dist._size).reshape(dist.batch_shape)
     points, rows = check.broadcast(**{name: values, "the batch": position})
     points, rows, shape = points.ravel(), rows.ravel(), points.shape
-    order = np.argsort(rows, kind="stable")
     dists, out = dist._flat(), np.empty(points.size)
-    for begin in range(0, points.size, block):
-        pairs = order[begin : begin + block]
-        used, local = np.unique(rows[pairs], return_inverse=True)
-        out[pairs] = function(dists[used], local, points[pairs])
+    place = np.empty(dist._size, dtype=int)
+    blocks = dists._blocks() if points.size else []
+    place[np.concatenate([*blocks, np.empty(0, dtype=int)])] = np.arange(dist._size if blocks else 0)
+    order = np.argsort(place[rows], kind="stable")
+    ends = np.searchsorted(place[rows[order]], np.cumsum([len(block) for block in blocks]))
+    first, begin = 0, 0
+    for block, end in zip(blocks, ends, strict=True):
+        answer = make(dists[block])
+        for some in range(begin, end, most_pairs):
+            pairs = order[some : min(some + most_pairs, end)]
+            out[pairs] = answer(place[rows[pairs]] - first, points[pairs])
+        first, begin = first + len(block), end
     return out.reshape(shape)[()]
 
 
@@ -135,34 +139,40 @@ def icdf(dist: CircularDistribution, p: FloatArray) -> FloatArray:
     return _blockwise(dist, "p", p, _angle_at)
 
 
-def _mass_from_seam(dists: CircularDistribution, row: np.ndarray, x: FloatArray) -> FloatArray:
-    cumulative = PanelMass(dists).mass_to
-    return cumulative(row, x) - cumulative(np.arange(dists._size), np.full(dists._size, -np.pi))[row]
+def _mass_from_seam(dists: CircularDistribution) -> _Answer:
+    cumulative = dists._cumulative()
+    seam = cumulative(np.arange(dists._size), np.full(dists._size, -np.pi))
+    return lambda row, x: cumulative(row, x) - seam[row]
 
 
-def _angle_at(dists: CircularDistribution, row: np.ndarray, p: FloatArray) -> FloatArray:
+def _angle_at(dists: CircularDistribution) -> _Answer:
     """The x with mass p between -π and x: the panel that holds it by a table, x in the panel by Newton."""
     cumulative, edges = dists._cumulative(), dists._panels()
     table = cumulative(np.repeat(np.arange(dists._size), edges.shape[-1]), edges.ravel()).reshape(edges.shape)
     table = np.maximum.accumulate(table, axis=-1)
-    target = p + cumulative(np.arange(dists._size), np.full(dists._size, -np.pi))[row]
-    turns = np.floor(target - table[row, 0])
-    target = target - turns
-    panel = _find_panel(table[row], target)
-    lower, upper = edges[row, panel], edges[row, panel + 1]
-    left, right = table[row, panel], table[row, panel + 1]
-    share = np.where(right > left, (target - left) / np.where(right > left, right - left, 1.0), 0.5)
+    seam = cumulative(np.arange(dists._size), np.full(dists._size, -np.pi))
 
-    def evaluate(index: np.ndarray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-        here = row[index]
-        return cumulative(here, x) - target[index], dists[here].pdf(x)
+    def answer(row: np.ndarray, p: FloatArray) -> FloatArray:
+        target = p + seam[row]
+        turns = np.floor(target - table[row, 0])
+        target = target - turns
+        panel = _find_panel(table, row, target)
+        lower, upper = edges[row, panel], edges[row, panel + 1]
+        left, right = table[row, panel], table[row, panel + 1]
+        share = np.where(right > left, (target - left) / np.where(right > left, right - left, 1.0), 0.5)
 
-    start = np.clip(lower + share * (upper - lower), lower, upper)
-    x = highest_density.increasing_roots(evaluate, lower, upper, start, noise=1e-16)
-    # Where the density vanishes at ±π the inverse is not unique: -π is the angle of mass 0.
-    whole = np.floor(p)
-    x = np.clip(x + (turns - whole) * (2.0 * np.pi), -np.pi, np.pi)
-    return np.where(p == whole, -np.pi, x) + whole * (2.0 * np.pi)
+        def evaluate(index: np.ndarray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
+            here = row[index]
+            return cumulative(here, x) - target[index], np.exp(dists._log_density_at(here, x))
+
+        start = np.clip(lower + share * (upper - lower), lower, upper)
+        x = highest_density.increasing_roots(evaluate, lower, upper, start, noise=1e-16)
+        # Where the density vanishes at ±π the inverse is not unique: -π is the angle of mass 0.
+        whole = np.floor(p)
+        x = np.clip(x + (turns - whole) * (2.0 * np.pi), -np.pi, np.pi)
+        return np.where(p == whole, -np.pi, x) + whole * (2.0 * np.pi)
+
+    return answer
 
 
 # ---- divergence -----------------------------------------------------------------------------------------------------
@@ -308,13 +318,35 @@ class CircularDistribution(FrozenValue, abc.ABC):
         """A function that returns the mass up to angles, for positions in a flat batch."""
         return PanelMass(self).mass_to
 
+    def _log_density_at(self, row: np.ndarray, x: FloatArray) -> FloatArray:
+        """Log densities at angles of the distributions at positions of a flat batch; the two broadcast."""
+        return self[row].logpdf(x)
+
+    def _log_slope_at(self, row: np.ndarray, x: FloatArray) -> FloatArray:
+        """Derivatives of the log densities, alike."""
+        return self[row]._log_slope(x)
+
+    def _mass_between(self, row: np.ndarray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+        """Masses between the ends of panels, or of parts of them, for positions of a flat batch."""
+        nodes, weights = flat_nodes_and_weights(np.stack([lower, upper], axis=-1))
+        return np.asarray((weights * np.exp(self._log_density_at(row[:, None], nodes))).sum(axis=-1))
+
+    def _blocks(self) -> list[np.ndarray]:
+        """Positions of a flat batch, each in one of the blocks that are worked on together, one after the other."""
+        most = 1024  # distributions with some hundred nodes each: some 10 MB
+        return [np.arange(begin, min(begin + most, self._size)) for begin in range(0, self._size, most)]
+
     def _critical_points(self) -> highest_density.CriticalPoints:
         """The critical points of a flat batch, each distribution's in angular order."""
         return highest_density.scan(self)
 
-    def _scan_points(self) -> FloatArray:
-        """Increasing angles over one turn, close enough that the slope changes sign at most once between two."""
-        return flat_nodes_and_weights(self._panels())[0]
+    def _scan_points(self) -> tuple[np.ndarray, FloatArray]:
+        """Angles over one turn, increasing for each distribution of a flat batch, and the positions of these.
+
+        They are so close that the slope changes its sign at most once between two.
+        """
+        nodes = flat_nodes_and_weights(self._panels())[0]
+        return np.repeat(np.arange(len(nodes)), nodes.shape[1]), nodes.ravel()
 
     # ---- expectations ---------------------------------------------------------------------------------------------
 
@@ -341,6 +373,13 @@ class CircularDistribution(FrozenValue, abc.ABC):
             nodes, mass = part._quadrature(pieces)
             parts.append((mass * statistic(part[:, None], nodes)).sum(axis=-1))
         return np.concatenate(parts).reshape(self.batch_shape)[()]
+
+    def _moments_to_rounding(self) -> Iterable[tuple[np.ndarray, ComplexArray]]:
+        """Positions in the flat batch and their moments 1, 2, … up to where all others are lost in rounding.
+
+        Distributions that are too narrow for that, or whose moments take long, are left out.
+        """
+        return ()
 
     def moment(self, k: int) -> ComplexArray:
         """The k-th trigonometric moment E[e^{ikφ}]."""

@@ -6,6 +6,7 @@ Normaliser, entropy and first moments of every distribution are found once, when
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
@@ -13,39 +14,61 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._grids import periodic_grid
-from mgvm._numerics.gvm import gvm_facts, gvm_sample, log_densities, suffix_sums
-from mgvm._numerics.gvm_general import panel_starts
+from mgvm._numerics.gvm import (
+    gvm_facts,
+    gvm_log_densities,
+    gvm_log_slopes,
+    gvm_masses,
+    gvm_panels,
+    gvm_sample,
+    gvm_turning_cells,
+)
+from mgvm._numerics.gvm_small import suffix_sums
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
-from mgvm.circle import base
-from mgvm.circle.base import CircularDistribution
+from mgvm.circle import highest_density
+from mgvm.circle.base import GAUSS_RULE, CircularDistribution
 
 # Σ t²|η_t| of a distribution: beyond, the exponent rounds to a tenth and more, and where its mass lies is not defined.
 LARGEST_CONCENTRATION = 1e15
 
+# Distributions, and panels of 20 nodes, that are worked on together: some 200 MB.
+MOST_DISTRIBUTIONS = 32768
+MOST_PANELS = 1 << 20
+
 
 def concentration(spread: float, max_iter: int = 100) -> float:
-    """Return κ with 1 - A(κ) = spread, A = I₁/I₀, by Newton's method on log κ: A' = Var cos φ = 1 - A/κ - A²."""
-    if spread >= 1.0:
-        return 0.0
+    """Return κ with 1 - A(κ) = spread, A = I₁/I₀."""
     if spread <= 0.5 / LARGEST_CONCENTRATION:
         raise ValueError(
             f"the angles lie within {np.sqrt(2.0 * spread):.1g} radians of their mean: a von Mises distribution so "
             f"narrow would need a concentration above {LARGEST_CONCENTRATION:g}; fit WrappedNormal, or take them as "
             "equal"
         )
-    kappa = max(0.5 * (1.0 - spread) * (2.0 - spread) / spread, 1e-300)
+    return float(concentrations(np.array([spread]), max_iter)[0])
+
+
+def concentrations(spread: FloatArray, max_iter: int = 100) -> FloatArray:
+    """That of each (n,), infinite beyond the largest concentration, by Newton's method on log κ.
+
+    A' = Var cos φ = 1 - A/κ - A².
+    """
+    kappa = np.where(spread >= 1.0, 0.0, np.inf)
+    left = np.flatnonzero((spread < 1.0) & (spread > 0.5 / LARGEST_CONCENTRATION))
+    wanted = spread[left]
+    kappa[left] = np.maximum(0.5 * (1.0 - wanted) * (2.0 - wanted) / wanted, 1e-300)
     for _ in range(max_iter):
-        facts = gvm_facts(np.array([[kappa + 0j]]))
-        variance = float(facts.dispersion[0])
-        first, second = facts.moments[0, 0].real, facts.moments[0, 1].real
+        if left.size == 0:
+            break
+        here = kappa[left]
+        facts = gvm_facts(here[:, None] + 0j)
+        variance, first, second = facts.dispersion, facts.moments[:, 0].real, facts.moments[:, 1].real
         # Var cos φ = ½(1 + m₂) - m₁²; from κ of 1e4 on, where that cancels, its leading term 2V² serves, for only the
         # step depends on it.
-        slope = 0.5 + 0.5 * second - first**2 if kappa < 1e4 else 2.0 * variance**2
-        step = (variance - spread) / (slope * kappa)
-        kappa *= float(np.exp(np.clip(step, -1.0, 1.0)))
-        if abs(step) < 1e-14:
-            break
+        slope = np.where(here < 1e4, 0.5 + 0.5 * second - first**2, 2.0 * variance**2)
+        step = (variance - spread[left]) / (slope * here)
+        kappa[left] = here * np.exp(np.clip(step, -1.0, 1.0))
+        left = left[np.abs(step) >= 1e-14]
     return kappa
 
 
@@ -87,7 +110,7 @@ class ExponentialFamily(CircularDistribution):
             eta.reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex)
         )
         facts = gvm_facts(rows, max(4, eta.shape[-1]))
-        suffix = suffix_sums(rows, facts.reference)
+        suffix = suffix_sums(np.conj(rows), facts.reference)
         names = dict(zip(FACTS, (facts[0], facts[1], facts[2], facts[3], facts[4], facts[5], suffix), strict=True))
         self._set(**{name: value.reshape(shape + value.shape[1:]) for name, value in names.items()})
 
@@ -99,30 +122,39 @@ class ExponentialFamily(CircularDistribution):
         # Angles some turns away are wrapped first, by the true π, before differences from the reference are taken.
         if points.size and np.abs(points).max() > 10.0:
             points = np.asarray(wrap(points))
-        size = self._size
-        if size == 1:
+        if self._size == 1:
             shape = np.broadcast_shapes(points.shape, self.batch_shape)
-            rows = np.empty(0, dtype=np.int64)
+            rows, points = np.empty(0, dtype=np.int64), np.ascontiguousarray(points).ravel()
         else:
-            positions = np.arange(size).reshape(self.batch_shape)
-            points, positions = check.broadcast(**{"x": points, "the batch": positions})
-            shape, rows = points.shape, np.ascontiguousarray(positions).ravel()
-        flat = np.ascontiguousarray(points).ravel()
-        out = np.empty(flat.size)
-        suffix = self._suffix.reshape(size, self._suffix.shape[-1])
-        log_densities(flat, rows, self._reference.ravel(), self._log_reference.ravel(), suffix, out)
-        return out.reshape(shape)[()]
+            rows, points, shape = self._pairs(points)
+        return gvm_log_densities(points, rows, *self._from_reference()).reshape(shape)[()]
+
+    def _pairs(self, x: FloatArray) -> tuple[np.ndarray, FloatArray, tuple[int, ...]]:
+        """Angles broadcast against the batch, flat, with their positions in it; and their shape."""
+        positions: Any = np.arange(self._size).reshape(self.batch_shape)
+        points, positions = check.broadcast(**{"x": x, "the batch": positions})
+        return np.ascontiguousarray(positions).ravel(), np.ascontiguousarray(points).ravel(), points.shape
+
+    def _from_reference(self) -> tuple[FloatArray, FloatArray, ComplexArray]:
+        """What log densities are measured by: reference angles, log densities there, suffix sums, row by row."""
+        suffix = self._suffix.reshape(self._size, self._suffix.shape[-1])
+        return self._reference.ravel(), self._log_reference.ravel(), suffix
+
+    def _log_density_at(self, row: np.ndarray, x: FloatArray) -> FloatArray:
+        row = np.broadcast_to(row, x.shape)
+        return gvm_log_densities(x.ravel(), row.ravel(), *self._from_reference()).reshape(x.shape)
 
     def _log_slope(self, x: FloatArray) -> FloatArray:
-        # Horner on the derivative, from the reference angle so that a narrow peak's slope keeps its digits.
-        offset = x - self._reference
-        z = np.exp(1j * offset)
-        orders = np.arange(1, self._eta.shape[-1] + 1)
-        turned = orders * np.conj(self._eta) * np.exp(1j * orders * self._reference[..., None])
-        total = np.zeros(np.broadcast_shapes(np.shape(x), self.batch_shape), dtype=complex)
-        for t in range(len(orders) - 1, -1, -1):
-            total = (total + turned[..., t]) * z
-        return -total.imag
+        row, points, shape = self._pairs(np.asarray(x))
+        return self._log_slope_at(row, points).reshape(shape)[()]
+
+    def _log_slope_at(self, row: np.ndarray, x: FloatArray) -> FloatArray:
+        reference, _, suffix = self._from_reference()
+        row = np.broadcast_to(row, x.shape)
+        return gvm_log_slopes(x.ravel(), row.ravel(), reference, suffix).reshape(x.shape)
+
+    def _mass_between(self, row: np.ndarray, lower: FloatArray, upper: FloatArray) -> FloatArray:
+        return gvm_masses(np.stack([lower, upper]), row, GAUSS_RULE, *self._from_reference())
 
     def log_normalizer(self) -> FloatArray:
         """log Z = log ∫ exp(Re Σ_t conj(η_t) e^{itφ}) dφ."""
@@ -131,21 +163,47 @@ class ExponentialFamily(CircularDistribution):
     # ---- quadrature and critical points ---------------------------------------------------------------------------
 
     def _panels(self) -> FloatArray:
-        eta = self._eta
-        # A copy, because the compiler takes read-only arrays for another type.
-        rows = np.array(eta.reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex))
-        edges = base.pad([np.append(np.sort(panel_starts(rows, i)), np.pi) for i in range(self._size)])
+        row, start = gvm_panels(self._eta.reshape(self._size, self._eta.shape[-1]))
+        edges = highest_density.pad_rows(row, self._size, start, filling=np.pi)[0]
+        edges = np.concatenate([edges, np.full((self._size, 1), np.pi)], axis=-1)
         return edges.reshape(*self.batch_shape, edges.shape[-1])
 
-    def _scan_points(self) -> FloatArray:
-        # Between two neighbours among the arguments of the roots of f' (a polynomial in e^{iφ}) lies at most one sign
-        # change.
-        points = super()._scan_points()
-        between = _between_roots(np.conj(self._eta))
-        shifted = points[..., :1] + np.mod(between - points[..., :1], 2.0 * np.pi)
-        return np.sort(np.concatenate([points, shifted], axis=-1), axis=-1)
+    def _scan_points(self) -> tuple[np.ndarray, FloatArray]:
+        return gvm_turning_cells(self._eta)
+
+    def _blocks(self) -> list[np.ndarray]:
+        # Alike concentrations together, so that few panels are added to fill rows up.
+        total = total_concentration(self._eta)
+        order = np.argsort(total, kind="stable")
+        # A panel is at most three standard deviations wide; of narrow distributions few of so many are kept.
+        panels = 8.0 * max(self._eta.shape[-1], 2) + 2.1 * np.sqrt(total[order])
+        narrow = np.flatnonzero(total[order] > 1e4)
+        if narrow.size:
+            row, _ = gvm_panels(self._eta[order[narrow]])
+            panels[narrow] = np.bincount(row, minlength=narrow.size)
+        blocks, begin = [], 0
+        while begin < order.size:
+            widest = np.maximum.accumulate(panels[begin : begin + MOST_DISTRIBUTIONS])
+            room = np.arange(1, widest.size + 1) * widest <= MOST_PANELS
+            end = begin + max(1, int(room.sum()))
+            blocks.append(order[begin:end])
+            begin = end
+        return blocks
 
     # ---- expectations ---------------------------------------------------------------------------------------------
+
+    def _moments_to_rounding(self, most_nodes: int = 1024) -> Iterator[tuple[np.ndarray, ComplexArray]]:
+        dists, total = self._flat(), total_concentration(self._eta).ravel()
+        # |m_k| <= e^{-k²/2K}, and the sum over n nodes adds m_{n-k} to m_k.
+        needed = 2.0 * (12.0 + 8.0 * (self._eta.shape[-1] + np.sqrt(total)))
+        nodes = np.exp2(np.ceil(np.log2(needed))).astype(int)
+        for count in np.unique(nodes[nodes <= most_nodes]).tolist():
+            alike, block = np.flatnonzero(nodes == count), MOST_PANELS // count
+            signs = (-1.0) ** np.arange(1, count // 2)
+            for some in np.split(alike, range(block, alike.size, block)):
+                density = np.exp(dists._log_density_at(some[:, None], np.tile(periodic_grid(count), (some.size, 1))))
+                waves = np.fft.rfft(density)[:, 1 : count // 2]
+                yield some, np.conj(waves) * (signs * (2.0 * np.pi / count))
 
     def moment(self, k: int) -> ComplexArray:
         """The k-th trigonometric moment E[e^{ikφ}]."""
@@ -188,29 +246,3 @@ class ExponentialFamily(CircularDistribution):
         rows = self._eta.reshape(self._size, self._eta.shape[-1])
         draws = gvm_sample(rows, int(np.prod(sizes, dtype=np.int64)), check.generator(rng))
         return draws.reshape(sizes + self.batch_shape)[()]
-
-
-def _between_roots(c: ComplexArray) -> FloatArray:
-    """Midpoints between the sorted arguments of the 2T roots of z^T f'(z); shape (..., 2T).
-
-    Distributions whose highest harmonic is absent get plain multiples of the turn instead.
-    """
-    order = c.shape[-1]
-    if order == 0:
-        return np.empty(c.shape)
-    plain = np.broadcast_to(periodic_grid(2 * order), c.shape[:-1] + (2 * order,))
-    weighted = np.arange(1, order + 1) * c
-    leading = weighted[..., -1:]
-    usable = (np.abs(leading) > 1e-9 * np.abs(weighted).max(axis=-1, keepdims=True, initial=0.0))[..., 0]
-    if not usable.any():
-        return plain
-    middle = np.zeros(c.shape[:-1] + (1,), dtype=complex)
-    coefficients = np.concatenate([weighted[..., ::-1], middle, -np.conj(weighted)], axis=-1)[usable]
-    companion = np.zeros((coefficients.shape[0], 2 * order, 2 * order), dtype=complex)
-    companion[:, 1:, :-1] = np.eye(2 * order - 1)
-    companion[:, 0, :] = -coefficients[:, 1:] / coefficients[:, :1]
-    arguments = np.sort(np.angle(np.linalg.eigvals(companion)), axis=-1)
-    following = np.concatenate([arguments[:, 1:], arguments[:, :1] + 2.0 * np.pi], axis=-1)
-    out = plain.copy()
-    out[usable] = 0.5 * (arguments + following)
-    return out

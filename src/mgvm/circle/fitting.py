@@ -16,7 +16,7 @@ of (cos tφ, sin tφ), which the moments 1..2T give. Newton's method climbs it
 from __future__ import annotations
 
 import warnings
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property
 from typing import NamedTuple, Self
@@ -24,7 +24,8 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from mgvm._newton import climb
-from mgvm._numerics.gvm import gvm_facts
+from mgvm._numerics.gvm import gvm_facts, gvm_log_densities, gvm_panels
+from mgvm._numerics.gvm_small import suffix_sums
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
 from mgvm.circle import base
@@ -32,11 +33,12 @@ from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, concentration,
 
 
 class Sample(NamedTuple):
-    """Angles as offsets from their mean direction, in increasing order, with shares that sum to one."""
+    """Angles as offsets from their mean direction, in increasing order, with shares that sum to one; their number."""
 
     offset: FloatArray
     share: FloatArray
     centre: float
+    number: float
 
     @classmethod
     def of(cls, angles: FloatArray, weights: FloatArray, dist: str) -> Self:
@@ -51,7 +53,7 @@ class Sample(NamedTuple):
                 "narrows; give at least two different angles, or make the distribution with a spread of your own"
             )
         order = np.argsort(offset)
-        return cls(offset[order], share[order], centre)
+        return cls(offset[order], share[order], centre, float(weights.sum()))
 
     @property
     def deficit(self) -> float:
@@ -85,21 +87,129 @@ def maximum_likelihood(angles: FloatArray, weights: FloatArray, order: int) -> C
             f"a GvM of order {order} needs at least {order + 1} different angles, got {distinct}: its likelihood grows "
             f"without bound; lower the order to {distinct - 1} or give more data"
         )
-    *_, fitted = _fits(sample, order)
-    return _natural_parameters(fitted, sample)
+    fits = list(_fits(sample, order))
+    chosen = _choose(fits, sample, np.log(sample.number))
+    if order > chosen.order and _price_of_holes(fits[-1].eta, chosen.fitted.eta, sample) > DEAR:
+        warnings.warn(
+            f"{_complaint(order, sample)}; lower the order (order='bic' takes {chosen.order}), or give more data",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return _natural_parameters(fits[-1], sample)
 
 
 def select_order(angles: FloatArray, weights: FloatArray, criterion: str, highest: int) -> ComplexArray:
-    """Return the parameters of the order with the least AIC or BIC; the uniform distribution counts as order 0."""
+    """Return the parameters of the order with the least AIC or BIC; the uniform distribution counts as order 0.
+
+    Holes that an order leaves between the angles count against it, with a warning where they decide.
+    """
     sample = Sample.of(angles, weights, "a GvM distribution")
-    count = float(weights.sum())
-    price = 2.0 if criterion == "aic" else np.log(count)
-    best, best_score = GvMFit(np.zeros(1, dtype=complex), 0.0, True), 2.0 * count * np.log(2.0 * np.pi)
-    for fitted in _fits(sample, min(highest, _count_distinct(sample) - 1)):
-        score = -2.0 * count * fitted.log_likelihood + price * 2 * fitted.eta.size
-        if score < best_score:
-            best, best_score = fitted, score
-    return _natural_parameters(best, sample)
+    fits = _fits(sample, min(highest, _count_distinct(sample) - 1))
+    chosen = _choose(fits, sample, 2.0 if criterion == "aic" else np.log(sample.number))
+    if chosen.tempting:
+        warnings.warn(
+            f"{_complaint(chosen.tempting, sample)}; order {chosen.order} is taken, although {criterion.upper()} is "
+            f"least for {chosen.tempting}",
+            RuntimeWarning,
+            stacklevel=3,
+        )
+    return _natural_parameters(chosen.fitted, sample)
+
+
+class _Choice(NamedTuple):
+    """The best fit, its order, and the order that would be better but for its holes (0: none)."""
+
+    fitted: GvMFit
+    order: int
+    tempting: int
+
+
+def _choose(fits: Iterable[GvMFit], sample: Sample, price: float) -> _Choice:
+    """Return the fit with the least -2 log likelihood + price · parameters, with one more angle than there are.
+
+    The one more is drawn from the best of lower order: an angle or two decide nothing, but where there is a hole it
+    counts. `price` is 2 for Akaike's criterion, the logarithm of the number of angles for the Bayesian one.
+    """
+    uniform = GvMFit(np.zeros(1, dtype=complex), -float(np.log(2.0 * np.pi)), True)
+    chosen, least = _Choice(uniform, 0, 0), -2.0 * sample.number * uniform.log_likelihood
+    scores = {}
+    for fitted in fits:
+        order = fitted.eta.size
+        scores[order] = -2.0 * sample.number * fitted.log_likelihood + price * 2 * order
+        # A von Mises distribution has no holes, only tails.
+        holes = _price_of_holes(fitted.eta, chosen.fitted.eta, sample) if order > 1 else 0.0
+        if scores[order] + 2.0 * holes < least:
+            chosen, least = _Choice(fitted, order, 0), scores[order] + 2.0 * holes
+    best = min(scores, key=scores.__getitem__)
+    return chosen._replace(tempting=best if best > chosen.order and scores[best] < least else 0)
+
+
+def _complaint(order: int, sample: Sample) -> str:
+    """Return what is wrong with an order, and with how many angles, rounded to what, that comes."""
+    step = _rounding_step(sample)
+    rounded = f", rounded to {np.degrees(step):.3g}° ({_count_distinct(sample)} different ones)," if step else ""
+    return (
+        f"the GvM of order {order} leaves holes between the angles, where new ones would be taken for impossible: "
+        f"{sample.offset.size} angles{rounded} are too few for {2 * order} parameters"
+    )
+
+
+# ---- holes ----------------------------------------------------------------------------------------------------------
+#
+# With many harmonics for few angles, or for angles rounded to few values, the likelihood is highest where the density
+# is that of peaks on the data, and e^-1000 between them. What a lower order expects there tells whether the data speak
+# for a hole: where q expects μ of n angles, none comes with probability e^-μ, and one of the n gaps is so wide by
+# chance with n e^-μ at most. In a hole the width of a rounding step there could be no angle.
+
+DEAR = 1.0  # nats a new angle: holes that cost more are warned of
+
+
+def _log_densities(eta: ComplexArray, x: FloatArray) -> FloatArray:
+    facts = gvm_facts(eta[None])
+    suffix = suffix_sums(np.conj(eta[None]), facts.reference)
+    return gvm_log_densities(x, np.zeros(x.size, dtype=int), facts.reference, facts.log_reference, suffix)
+
+
+def _price_of_holes(eta: ComplexArray, lower: ComplexArray, sample: Sample, depth: float = 10.0) -> float:
+    """Return what holes in a GvM cost an angle from one of lower order, in nats; those the data speak for are free.
+
+    A hole is an arc on which the density lies `depth` nats and more below that of the lower order.
+    """
+    _, start = gvm_panels(lower[None])
+    nodes, weights = base.flat_nodes_and_weights(np.append(start, np.pi))
+    expected = _log_densities(lower, nodes)
+    share = weights * np.exp(expected)
+    gap = expected - _log_densities(eta, nodes)
+    is_deep = gap > depth
+    if not is_deep.any() or is_deep.all():
+        return 0.0 if not is_deep.any() else np.inf
+    turn = -int(np.flatnonzero(~is_deep)[0])  # so that no hole lies across the ends
+    nodes, share, gap = (np.roll(column, turn) for column in (nodes, share, gap))
+    is_deep = np.roll(is_deep, turn)
+    nodes = np.where(np.arange(nodes.size) < nodes.size + turn, nodes, nodes + 2.0 * np.pi)
+    begins, ends = (np.flatnonzero(np.diff(is_deep.astype(int), append=0) == sign) for sign in (1, -1))
+    margin, count = 0.5 * _rounding_step(sample), sample.number
+    price = 0.0
+    for begin, end in zip(begins + 1, ends + 1, strict=True):
+        hole = slice(begin, end)
+        inside = (nodes[hole] > nodes[begin] + margin) & (nodes[hole] < nodes[end - 1] - margin)
+        # Wider by chance than the widest gap of n is one in twenty times.
+        if count * share[hole][inside].sum() < np.log(20.0 * count):
+            price += float(share[hole] @ gap[hole])
+    return price
+
+
+def _rounding_step(sample: Sample) -> float:
+    """Return the step of which all differences of the angles are multiples, zero where there is none or no angle twice.
+
+    Angles rounded in degrees are multiples to a hundredth of the step at least.
+    """
+    gaps = np.diff(sample.offset)
+    gaps = gaps[gaps > 1e-9]
+    if not gaps.size or gaps.size + 1 >= sample.offset.size:
+        return 0.0
+    steps = gaps / gaps.min()
+    return float(gaps.min()) if np.abs(steps - np.rint(steps)).max() < 0.01 else 0.0
 
 
 def _count_distinct(sample: Sample) -> int:

@@ -157,6 +157,11 @@ class GvM(ExponentialFamily):
         them, the fit warns and returns the most likely distribution it found, at least as likely as those of lower
         order.
 
+        With many harmonics for few angles, or for angles rounded to few values, the likelihood is highest for peaks on
+        the data and holes between them, where new angles would be taken for impossible. A criterion counts such holes
+        against an order, by one more angle drawn from the best of lower order, and warns where they decide; a given
+        order is fitted with a warning. Holes far wider than chance and rounding leave are taken for real.
+
         Parameters
         ----------
         data : array_like

@@ -74,11 +74,11 @@ def increasing_roots(
     return point
 
 
-def _pad_rows(rows: np.ndarray, size: int, *columns: FloatArray) -> list[FloatArray]:
-    """Columns of values, sorted by distribution, as matrices with one row a distribution, padded with NaN."""
+def pad_rows(rows: np.ndarray, size: int, *columns: FloatArray, filling: float = np.nan) -> list[FloatArray]:
+    """Columns of values, sorted by distribution, as matrices with one row a distribution, filled up with NaN or so."""
     count = np.bincount(rows, minlength=size)
     place = np.arange(rows.size) - np.repeat(np.cumsum(count) - count, count)
-    out = [np.full((size, int(count.max(initial=0))), np.nan) for _ in columns]
+    out = [np.full((size, int(count.max(initial=0))), filling) for _ in columns]
     for matrix, column in zip(out, columns, strict=True):
         matrix[rows, place] = column
     return out
@@ -89,18 +89,18 @@ def _pad_rows(rows: np.ndarray, size: int, *columns: FloatArray) -> list[FloatAr
 
 def scan(dists: CircularDistribution) -> CriticalPoints:
     """Critical points of a flat batch, from the changes of sign of the slope over the distributions' scan points."""
-    grid = dists._scan_points()
-    following = np.concatenate([grid[:, 1:], grid[:, :1] + _TURN], axis=-1)
-    sign = _fill_signs(dists[:, None]._log_slope(grid))
-    row, column = np.nonzero(sign * np.roll(sign, -1, axis=-1) < 0)
-    kind = sign[row, column].astype(int)
-    lower, upper = grid[row, column], following[row, column]
+    row, grid = dists._scan_points()
+    sign = _fill_signs(row, dists._log_slope_at(row, grid), dists._size)
+    following = _following(row, dists._size)
+    here = np.flatnonzero(sign * sign[following] < 0)
+    row, kind, lower, upper = row[here], sign[here].astype(int), grid[here], grid[following[here]]
+    upper = np.where(following[here] > here, upper, upper + _TURN)
 
     def evaluate(index: np.ndarray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         # The second derivative only steers Newton's steps: differences are good enough.
         step = 1e-3 * (upper - lower)[index]
         points = np.stack([x, x - step, x + step])
-        here, left, right = -kind[index] * dists[row[index]]._log_slope(points)
+        here, left, right = -kind[index] * dists._log_slope_at(row[index], points)
         with np.errstate(divide="ignore", invalid="ignore"):
             return here, 0.5 * (right - left) / step
 
@@ -109,30 +109,54 @@ def scan(dists: CircularDistribution) -> CriticalPoints:
     return CriticalPoints(row, angle, kind)
 
 
-def _fill_signs(slope: FloatArray) -> FloatArray:
-    """Signs along the last axis, a circle; where the slope is zero to rounding (1e-14), the sign before it."""
+def _following(row: np.ndarray, size: int) -> np.ndarray:
+    """Index of what follows each on the circle of its distribution; rows are sorted."""
+    count = np.bincount(row, minlength=size)
+    last = (np.cumsum(count) - 1)[count > 0]
+    following = np.arange(1, row.size + 1)
+    following[last] = last + 1 - count[count > 0]
+    return following
+
+
+def _fill_signs(row: np.ndarray, slope: FloatArray, size: int) -> FloatArray:
+    """Signs around the circles of sorted rows; where the slope is zero to rounding (1e-14), the sign before it."""
     sign = np.sign(np.where(np.abs(slope) < 1e-14, 0.0, slope))
-    source = np.maximum.accumulate(np.where(sign != 0, np.arange(sign.shape[-1]), -1), axis=-1)
-    source = np.where(source < 0, source[:, -1:], source)
-    return np.take_along_axis(sign, source, axis=-1)
+    source = np.maximum.accumulate(np.where(sign != 0, np.arange(sign.size), -1))
+    end = np.cumsum(np.bincount(row, minlength=size)) - 1
+    before = (source < 0) | (row[np.maximum(source, 0)] != row)
+    source = np.where(before, source[end[row]], source)
+    # Rows without any sign find that of another row.
+    return np.where(row[np.maximum(source, 0)] == row, sign[np.maximum(source, 0)], 0.0)
 
 
-def modes(dist: CircularDistribution, block: int = 1024) -> tuple[FloatArray, FloatArray]:
-    """Local maxima and their densities, highest first; `block` distributions are looked at at a time."""
+def _gather(
+    dist: CircularDistribution, find: Callable[[CircularDistribution], tuple[np.ndarray, FloatArray, FloatArray]]
+) -> tuple[FloatArray, FloatArray]:
+    """Two values of each thing that is found, ``batch_shape + (things,)``, a block of distributions at a time.
+
+    `find` returns the distribution (of a flat batch) and the values of each thing.
+    """
     dists = dist._flat()
-    parts = [_modes(dists[i : i + block]) for i in range(0, max(dists._size, 1), block)]
-    row = np.concatenate([part[0] + i * block for i, part in enumerate(parts)])
-    angle, density = (np.concatenate([part[j] for part in parts]) for j in (1, 2))
-    angle, density = _pad_rows(row, dists._size, angle, density)
-    shape = (*dist.batch_shape, angle.shape[-1])
-    return angle.reshape(shape), density.reshape(shape)
+    blocks = dists._blocks() or [np.arange(0)]
+    found = [find(dists[block]) for block in blocks]
+    row = np.concatenate([block[part[0]] for block, part in zip(blocks, found, strict=True)])
+    order = np.argsort(row, kind="stable")
+    values = (np.concatenate([part[j] for part in found])[order] for j in (1, 2))
+    first, second = pad_rows(row[order], dists._size, *values)
+    shape = (*dist.batch_shape, first.shape[-1])
+    return first.reshape(shape), second.reshape(shape)
+
+
+def modes(dist: CircularDistribution) -> tuple[FloatArray, FloatArray]:
+    """Local maxima and their densities, highest first."""
+    return _gather(dist, _modes)
 
 
 def _modes(dists: CircularDistribution) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """Distribution, angle and density of each local maximum of a flat batch, highest first for each distribution."""
     row, angle, kind = dists._critical_points()
     row, angle = row[kind > 0], wrap(angle[kind > 0])
-    density = np.asarray(dists[row].pdf(angle))
+    density = np.exp(dists._log_density_at(row, angle))
     order = np.lexsort((-density, row))
     return row[order], angle[order], density[order]
 
@@ -146,16 +170,15 @@ class _Slopes:
     def __init__(self, dists: CircularDistribution):
         row, angle, kind = dists._critical_points()
         count = np.bincount(row, minlength=dists._size)
-        start = np.cumsum(count) - count
-        is_last = np.arange(row.size) == (start + count - 1)[row]
-        following = angle[np.where(is_last, start[row], np.arange(1, row.size + 1))]
-        turn = np.where(is_last, _TURN, 0.0)
-        self.dists, self.row, self.kind, self.count = dists, row, kind, count
+        # The piece that follows each on the circle.
+        self.following = _following(row, dists._size)
+        following, turn = angle[self.following], np.where(self.following > np.arange(row.size), 0.0, _TURN)
+        self.dists, self.row, self.kind, self.count, self.cumulative = dists, row, kind, count, dists._cumulative()
         # The turn goes to the minimum: a narrow peak keeps the digits of its place.
         self.bottom, self.top = np.where(kind < 0, angle - turn, following + turn), np.where(kind < 0, following, angle)
-        self.log_bottom, self.log_top = dists[row].logpdf(self.bottom), dists[row].logpdf(self.top)
+        self.log_bottom, self.log_top = (dists._log_density_at(row, end) for end in (self.bottom, self.top))
 
-    def crossings(self, piece: np.ndarray, level: FloatArray) -> FloatArray:
+    def crossings(self, piece: np.ndarray, level: FloatArray, guess: FloatArray | None = None) -> FloatArray:
         """Where each of the pieces crosses its level; its top where it stays below, its bottom where above."""
         top, bottom, log_top, log_bottom = (
             column[piece] for column in (self.top, self.bottom, self.log_top, self.log_bottom)
@@ -164,18 +187,20 @@ class _Slopes:
         inside = np.nonzero((level < log_top) & (level > log_bottom))[0]
         # On a climb to the left (kind > 0) the log density falls with the angle: count angles backwards.
         sign = -self.kind[piece[inside]].astype(float)
-        low, high, wanted = sign * bottom[inside], sign * top[inside], level[inside]
-        dists = self.dists[self.row[piece[inside]]]
+        low, high, wanted, row = sign * bottom[inside], sign * top[inside], level[inside], self.row[piece[inside]]
 
         def evaluate(index: np.ndarray, x: FloatArray) -> tuple[FloatArray, FloatArray]:
-            dist, angle = dists[index], sign[index] * x
-            return dist.logpdf(angle) - wanted[index], sign[index] * dist._log_slope(angle)
+            here, angle = row[index], sign[index] * x
+            rise = self.dists._log_density_at(here, angle) - wanted[index]
+            return rise, sign[index] * self.dists._log_slope_at(here, angle)
 
         # Near the top a slope is a parabola: this start is exact for one.
         share = np.sqrt((log_top[inside] - wanted) / (log_top - log_bottom)[inside])
-        start = np.clip(high + share * (low - high), low, high)
-        noise = _EPS * (1.0 + np.abs(wanted))
-        out[inside] = sign * increasing_roots(evaluate, low, high, start, noise=noise)
+        start = high + share * (low - high)
+        if guess is not None:
+            start = np.where(np.isnan(guess[inside]), start, sign * guess[inside])
+        noise = 8.0 * _EPS * (1.0 + np.abs(wanted))
+        out[inside] = sign * increasing_roots(evaluate, low, high, np.clip(start, low, high), noise=noise)
         return out
 
 
@@ -186,28 +211,35 @@ def _level(slopes: _Slopes, mass: float) -> FloatArray:
     np.minimum.at(low, row, slopes.log_bottom)
     np.maximum.at(high, row, slopes.log_top)
     kept = np.nonzero(slopes.count)[0]
-    cumulative = dists._cumulative()
+    cumulative, edges = slopes.cumulative, dists._panels()
     at_top = cumulative(row, slopes.top)
+    # Where each piece crossed the level before: near to where it crosses the next.
+    before = np.full(row.size, np.nan)
 
     def evaluate(index: np.ndarray, level: FloatArray) -> tuple[FloatArray, FloatArray]:
         place = np.full(dists._size, -1)
         place[kept[index]] = np.arange(index.size)
         piece = np.nonzero(place[row] >= 0)[0]
         local = place[row[piece]]
-        crossing = slopes.crossings(piece, level[local])
+        crossing = slopes.crossings(piece, level[local], before[piece])
         part = np.abs(at_top[piece] - cumulative(row[piece], crossing))
         held: FloatArray = np.bincount(local, part, minlength=index.size).astype(float)
         with np.errstate(divide="ignore"):
-            width = 1.0 / np.abs(dists[row[piece]]._log_slope(crossing))
-        width[(crossing == slopes.top[piece]) | (crossing == slopes.bottom[piece])] = 0.0
+            width = 1.0 / np.abs(dists._log_slope_at(row[piece], crossing))
+        at_end = (crossing == slopes.top[piece]) | (crossing == slopes.bottom[piece])
+        width[at_end], before[piece] = 0.0, np.where(at_end, np.nan, crossing)
         # Mass falls as the level rises, by density times width.
         return mass - held, np.exp(level) * np.bincount(local, width, minlength=index.size)
 
     out = np.full(dists._size, np.nan)
     low, high = low[kept], high[kept]
-    # The level read off the quadrature nodes is good to a few per cent.
-    nodes, weight = dists[kept]._quadrature()
-    guess = np.clip(grid_levels(dists[kept][:, None].logpdf(nodes), [mass], probability=weight)[0], low, high)
+    # The level read off a few nodes a panel is good to some per cent.
+    lower, upper = edges[kept, :-1, None], edges[kept, 1:, None]
+    share = (np.arange(6) + 0.5) / 6.0
+    nodes = (lower + share * (upper - lower)).reshape(kept.size, 6 * (edges.shape[-1] - 1))
+    log_density = dists._log_density_at(kept[:, None], nodes)
+    weight = np.exp(log_density) * np.repeat((upper - lower)[..., 0], 6, axis=-1)
+    guess = np.clip(grid_levels(log_density, [mass], probability=weight)[0], low, high)
     # A Newton step of 1e-8 in the log density leaves an error of its square.
     out[kept] = increasing_roots(evaluate, low, high, guess, noise=_ROUNDING, tolerance=1e-8)
     return out
@@ -259,7 +291,7 @@ def _arcs(dists: CircularDistribution, mass: float) -> tuple[np.ndarray, FloatAr
     """Distribution, lower and upper end of each arc of a flat batch, in angular order."""
     slopes = _Slopes(dists)
     crossing = slopes.crossings(np.arange(slopes.row.size), _level(slopes, mass)[slopes.row])
-    row, lower, upper = _fill_to_mass(dists, mass, *_join(slopes, crossing))
+    row, lower, upper = _fill_to_mass(slopes, mass, *_join(slopes, crossing))
     flat = np.nonzero(slopes.count == 0)[0]
     half = np.full(flat.size, np.pi * mass)
     row, lower, upper = np.append(row, flat), np.append(lower, -half), np.append(upper, half)
@@ -270,64 +302,74 @@ def _arcs(dists: CircularDistribution, mass: float) -> tuple[np.ndarray, FloatAr
 
 
 def _join(slopes: _Slopes, crossing: FloatArray) -> tuple[np.ndarray, FloatArray, FloatArray]:
-    """Glue the parts of the pieces above the level into arcs, across maxima and across minima that are covered."""
-    arcs: list[tuple[int, float, float]] = []
-    begin = np.cumsum(slopes.count) - slopes.count
-    for row in np.nonzero(slopes.count)[0].tolist():
-        index = begin[row] + np.arange(slopes.count[row])
-        # Climbs in angular order, each with the descent that follows it.
-        first = int(slopes.kind[index[0]] > 0)
-        rising, falling = index[first::2], np.roll(index, -1)[first::2]
-        if (crossing[rising] == slopes.top[rising]).all():  # the mass is so small that its level rounds to the top
-            mode = float(slopes.top[rising[np.argmax(slopes.log_top[rising])]])
-            arcs.append((row, mode, mode))
-            continue
-        covered = crossing[rising] == slopes.bottom[rising]
-        if covered.all():  # only where the mass is so near one that nothing is left out
-            arcs.append((row, -np.pi, np.pi))
-            continue
-        shift = -int(np.nonzero(~covered)[0][0])
-        for climb, descent in zip(np.roll(rising, shift), np.roll(falling, shift), strict=True):
-            end = crossing[descent]
-            if crossing[climb] == slopes.top[climb]:
-                continue
-            if crossing[climb] == slopes.bottom[climb]:
-                _, lower, upper = arcs.pop()
-                arcs.append((row, lower, upper + (end - crossing[climb])))
-            else:
-                arcs.append((row, float(crossing[climb]), float(end)))
-    rows, lowers, uppers = zip(*arcs, strict=True) if arcs else ((), (), ())
-    return np.array(rows, dtype=int), np.array(lowers, dtype=float), np.array(uppers, dtype=float)
+    """Glue the parts of the pieces above the level into arcs, across maxima and across minima that are covered.
+
+    Around the circle beginnings and ends of arcs take turns: an arc begins on a climb and ends on a descent, at modes
+    above the level beside a minimum that is below it.
+    """
+    climb = np.flatnonzero(slopes.kind < 0)
+    descent = slopes.following[climb]
+    row, top = slopes.row[climb], slopes.top[climb]
+    is_above = (crossing[climb] != top) | (crossing[descent] != top)
+    covered = crossing == slopes.bottom
+    # Of the minimum behind and of that before each mode, whose two pieces need not round alike.
+    behind = covered[descent] | covered[slopes.following[descent]]
+    previous = np.empty(climb.size, dtype=int)
+    previous[np.searchsorted(climb, slopes.following[descent])] = np.arange(climb.size)
+    begins, ends = np.flatnonzero(is_above & ~behind[previous]), np.flatnonzero(is_above & ~behind)
+    count = np.bincount(row[begins], minlength=slopes.count.size)
+    first = np.cumsum(count) - count
+    # An arc across ±π ends before it begins: the first end is then that of the last arc.
+    late = np.zeros(count.size, dtype=bool)
+    late[count > 0] = ends[first[count > 0]] < begins[first[count > 0]]
+    owner = row[begins]
+    place = np.arange(begins.size) - first[owner]
+    ends = ends[first[owner] + (place + late[owner]) % count[owner]]
+    lower = crossing[climb[begins]]
+    upper = lower + np.mod(crossing[descent[ends]] - lower, _TURN)
+    # The mass is so small that its level rounds to the top, or so near one that nothing is left out.
+    none = (slopes.count > 0) & (count == 0)
+    whole = none & (np.bincount(row, is_above, minlength=none.size) > 0)
+    order = np.lexsort((-slopes.log_top[climb], row))
+    highest = order[np.searchsorted(row, np.flatnonzero(none & ~whole))]
+    some = np.flatnonzero(whole)
+    half = np.full(some.size, np.pi)
+    return (
+        np.concatenate([owner, row[highest], some]),
+        np.concatenate([lower, top[highest], -half]),
+        np.concatenate([upper, top[highest], half]),
+    )
 
 
 def _fill_to_mass(
-    dists: CircularDistribution, mass: float, row: np.ndarray, lower: FloatArray, upper: FloatArray
+    slopes: _Slopes, mass: float, row: np.ndarray, lower: FloatArray, upper: FloatArray
 ) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """The arcs with their ends moved out until they hold the mass to rounding, all ends of a distribution by the same.
 
     A level known to rounding leaves the ends uncertain where the density is almost flat, as it is at a mode; there all
     of them serve equally well, and the mass decides.
     """
-    cumulative = dists._cumulative()
+    dists, cumulative = slopes.dists, slopes.cumulative
     before = np.full(dists._size, np.inf)
+    active = np.arange(row.size)
     for _ in range(60):
-        held = np.bincount(row, cumulative(row, upper) - cumulative(row, lower), minlength=dists._size)
-        edge = np.bincount(row, dists[row].pdf(lower) + dists[row].pdf(upper), minlength=dists._size)
+        here, low, high = row[active], lower[active], upper[active]
+        held = np.bincount(here, cumulative(here, high) - cumulative(here, low), minlength=dists._size)
         wanting = (np.abs(mass - held) > _ROUNDING) & (np.abs(mass - held) < 0.9 * before) & (held < 1.0)
-        missing, before = np.where(wanting, mass - held, 0.0)[row], np.abs(mass - held)
-        if not wanting.any():
+        missing, before = mass - held, np.abs(mass - held)
+        some = wanting[here]
+        active, here, low, high = active[some], here[some], low[some], high[some]
+        if not active.size:
             break
-        room = np.where(upper > lower, 0.25 * (upper - lower), np.pi)
+        density = np.exp(dists._log_density_at(here, low)) + np.exp(dists._log_density_at(here, high))
+        edge = np.bincount(here, density, minlength=dists._size)
+        room = np.where(high > low, 0.25 * (high - low), np.pi)
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            move = np.clip(np.where(missing != 0.0, missing / edge[row], 0.0), -room, room)
-        lower, upper = lower - move, upper + move
+            move = np.clip(missing[here] / edge[here], -room, room)
+        lower[active], upper[active] = low - move, high + move
     return row, lower, upper
 
 
-def interval(dist: CircularDistribution, mass: float, block: int = 1024) -> FloatArray:
-    """Arcs of the HDR, ``batch_shape + (arcs, 2)``, padded with NaN; `block` distributions are looked at at a time."""
-    dists = dist._flat()
-    parts = [_arcs(dists[i : i + block], mass) for i in range(0, max(dists._size, 1), block)]
-    rows = np.concatenate([part[0] + i * block for i, part in enumerate(parts)])
-    lower, upper = _pad_rows(rows, dists._size, *(np.concatenate([part[j] for part in parts]) for j in (1, 2)))
-    return np.stack([lower, upper], axis=-1).reshape(*dist.batch_shape, lower.shape[-1], 2)
+def interval(dist: CircularDistribution, mass: float) -> FloatArray:
+    """Arcs of the HDR, ``batch_shape + (arcs, 2)``, padded with NaN."""
+    return np.stack(_gather(dist, lambda dists: _arcs(dists, mass)), axis=-1)

@@ -119,7 +119,8 @@ def _compare(comparison: Comparison) -> list[str]:
         difference = "" if score.best else f"{score.difference:.3f} ± {score.difference_error:.3f}"
         rows.append([name, mean, difference, *(f"{score.measures[measure]:.4g}" for measure in measures)])
     how = comparison.how[:1].upper() + comparison.how[1:]
-    return [f"{how} (nats per observation ± standard error).", *text_table(rows, align="lr")]
+    slow = [sentence[:1].upper() + sentence[1:] for sentence in comparison.unconverged]
+    return [f"{how} (nats per observation ± standard error).", *text_table(rows, align="lr"), *slow]
 
 
 def _head(name: str, frame: pd.DataFrame, most: int = 5) -> list[str]:

@@ -16,7 +16,7 @@ import numpy as np
 from mgvm import _validation as check
 from mgvm._grids import periodic_grid
 from mgvm._numerics import chain
-from mgvm._numerics.grid import sample_rows
+from mgvm._numerics.chain import sample_rows
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import LogNormalizer, PairMoments

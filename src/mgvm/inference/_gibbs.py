@@ -1,4 +1,4 @@
-"""Gibbs sampling of distributions on the torus, with over-relaxation, rotations and Hamiltonian moves.
+"""Gibbs sampling of distributions on the torus, with over-relaxation, moves of all angles and Hamiltonian moves.
 
 A run is a burn-in, in which the couplings grow, chains leave modes of negligible mass and Hamiltonian moves are tuned,
 and then rounds of moves that all leave the distribution as it is.
@@ -25,7 +25,17 @@ from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference import diagnostics
-from mgvm.inference._moves import DenseSweeps, HamiltonianMoves, Sweeps, angles, precision, rotate, states, sweeps
+from mgvm.inference._moves import (
+    DenseSweeps,
+    HamiltonianMoves,
+    Sweeps,
+    angles,
+    precision,
+    reflection_axis,
+    rotate,
+    states,
+    sweeps,
+)
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer
 from mgvm.natural.density import log_densities
 from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, natural, natural_first
@@ -130,9 +140,9 @@ def gibbs(
     """Draw each angle from p(φ_d | all others), a GvM with η₁ = a_d + (Pz)_d + (Q conj(z))_d, exactly, in turn.
 
     A round is a sweep of exact draws, `over_relaxation` sweeps that reflect every angle at the axis of its field
-    (cheap, and they carry the chain along narrow ridges), and a rotation of all angles by one exactly drawn angle,
-    which also takes a chain from a mode to its image at φ + π. Where many angles depend on each other, a Hamiltonian
-    move of all of them precedes, in a metric found during the burn-in.
+    (cheap, and they carry the chain along narrow ridges), and a reflection of all angles at one axis and a rotation by
+    one exactly drawn angle, which take a chain from a mode to its mirror image and to its image at φ + π. Where many
+    angles depend on each other, a Hamiltonian move of all of them precedes, in a metric found during the burn-in.
 
     Parameters
     ----------
@@ -152,7 +162,7 @@ def gibbs(
     over_relaxation : int
         Sweeps of reflections a round; 0 is plain Gibbs sampling.
     rotation : bool
-        Whether rounds end with a rotation of all angles.
+        Whether rounds end with a reflection and a rotation of all angles.
     hamiltonian : bool, optional
         Whether rounds include Hamiltonian moves; by default for 16 to 1,000 angles with dense couplings.
     blocks : sequence of arrays of int
@@ -190,6 +200,7 @@ def gibbs(
         check.integer(over_relaxation, "over_relaxation", minimum=0),
         bool(rotation),
         bool(parameters.Q.nnz if parameters.is_sparse else parameters.Q.any()),
+        reflection_axis(parameters),
     )
     turned = _check_blocks(blocks, parameters.dimension)
     source, kernel = check.generator(rng), sweeps(parameters, chains)
@@ -332,7 +343,7 @@ def _burn_in(
             for own, part, grows in apart:
                 scale = min(1.0, end / (settings.ramp * n_rounds)) if grows else 1.0
                 mine = np.ascontiguousarray(x[:, part])
-                # A rotation of all angles knows the full couplings only.
+                # Moves of all angles at once know the full couplings only.
                 rounds = stage._replace(rotation=plan.rotation and scale == 1.0)
                 own.run(mine, rounds, rng, unkept[:, : len(part)], scale)
                 x[:, part] = mine

@@ -1,4 +1,4 @@
-"""The moves of the samplers: sweeps behind one face, turns of blocks, Hamiltonian moves of all angles.
+"""The moves of the samplers: sweeps behind one face, reflections and turns, Hamiltonian moves of all angles.
 
 States are arrays x (2D, chains), cosine and sine of an angle in neighbouring rows. A sweep visits every angle once and
 draws it from its conditional distribution, or reflects it at the axis of its field (over-relaxation). Which compiled
@@ -18,6 +18,7 @@ from mgvm._numerics import gibbs as kernel
 from mgvm._numerics.gibbs import DenseDistribution, Leapfrog, Metric, Round
 from mgvm._numerics.gvm import gvm_sample
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.natural.density import log_densities
 from mgvm.natural.parameters import Natural, dense_coupling, dense_matrices, sparse_coupling
 
 # ---- states ---------------------------------------------------------------------------------------------------------
@@ -129,11 +130,13 @@ class _SweepsByRows:
 
     def run(self, x: FloatArray, plan: Round, rng: np.random.Generator, out: FloatArray, scale: float = 1.0) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
-        for kept in out:
-            for _ in range(plan.thin):
+        for number, kept in enumerate(out):
+            for part in range(plan.thin):
                 for over_relax in (False, *(True,) * plan.over_relaxation):
                     self.sweep(x, over_relax, rng, scale)
                 if plan.rotation:
+                    if (number * plan.thin + part) % kernel.REFLECTIONS == 0:
+                        reflect(self, x, plan.axis, rng)
                     rotate(self, x, rng)
             kept[:] = angles(x)
 
@@ -183,6 +186,31 @@ def _second_harmonics(dist: Natural) -> FloatArray:
     return np.stack([dist.b[0].real, dist.b[0].imag], axis=1)
 
 
+def reflection_axis(dist: Natural) -> float:
+    """The axis α at which reflecting all angles costs the fields least; NaN where no field prefers any.
+
+    Reflected at the direction of its own field an angle keeps its energy. Fields along one line share that axis,
+    ½ arg Σ a_d²; without them second harmonics and couplings of sums do, ¼ arg(Σ b_d² + ½ Σ Q_de²).
+    """
+    sums = dist.Q.data if dist.is_sparse else dist.Q.ravel()
+    for values, fold in ((dist.a, 2.0), (np.append(dist.b[:1], np.sqrt(0.5) * sums), 4.0)):
+        largest = np.abs(values).max(initial=0.0)
+        total = ((values / largest) ** 2).sum() if largest > 0.0 else 0.0
+        if abs(total) > 1e-9:  # fields in all directions alike leave rounding
+            return float(np.angle(total) / fold)
+    return math.nan
+
+
+def reflect(sweeps: Sweeps, x: FloatArray, axis: float, rng: np.random.Generator) -> None:
+    """Reflect all angles at one axis, φ -> 2α - φ, by Metropolis in every chain, in place; NaN draws the axis."""
+    axis = np.pi * rng.random() if math.isnan(axis) else axis
+    before = angles(x)
+    after = 2.0 * axis - before
+    rise = log_densities(sweeps.dist, after) - log_densities(sweeps.dist, before)
+    taken = rng.random(len(rise)) < np.exp(np.minimum(rise, 0.0))
+    x[:, taken] = states(after[taken])
+
+
 def rotate(sweeps: Sweeps, x: FloatArray, rng: np.random.Generator, block: np.ndarray | None = None) -> None:
     """Turn all angles, or those of a block, by one exactly drawn angle in every chain, in place.
 
@@ -201,7 +229,7 @@ def rotate(sweeps: Sweeps, x: FloatArray, rng: np.random.Generator, block: np.nd
     for t in range(2, dist.order + 1):
         eta[:, t - 1] = dist.b[t - 2, places] @ z.conj() ** t
     eta[:, 1] += 0.5 * ((Q @ z.conj()) * z.conj()).sum(axis=0)
-    turn = z * np.exp(1j * gvm_sample(eta, 1, rng)[0])
+    turn = z * np.exp(1j * gvm_sample(eta, 1, rng, in_loop=True)[0])
     x[2 * places], x[2 * places + 1] = turn.real, turn.imag
 
 

@@ -31,7 +31,7 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.inference._annealing import annealed_log_normalizer
 from mgvm.inference._exact_chain import exact_chain
 from mgvm.inference._gibbs import independent_draws
-from mgvm.inference._moves import states, sweeps
+from mgvm.inference._moves import reflection_axis, states, sweeps
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning._pseudo_likelihood import pseudo_likelihood
 from mgvm.learning.exact_likelihood import ExactMaximum, maximize, problem_from_rows
@@ -559,7 +559,7 @@ def _draw(
     """Moments of the statistics over draws of all chains, which are left where they end."""
     dist, chains = edges.dist(beta), settings.n_chains
     kernel = sweeps(dist, chains)
-    plan = Round(settings.thin, settings.over_relaxed, True, bool(dist.Q.any()))
+    plan = Round(settings.thin, settings.over_relaxed, True, bool(dist.Q.any()), reflection_axis(dist))
     kernel.run(x, plan._replace(thin=settings.burn_in), rng, np.empty((1, chains, dist.dimension)))
     by_chain = np.zeros((chains, edges.size))
     product = np.zeros((edges.size, edges.size))

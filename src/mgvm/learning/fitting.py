@@ -316,6 +316,8 @@ def _fit_missing(sample: WeightedRows, model: Submodel, plan: FitPlan) -> TorusF
         if "tolerance" in options:
             limits["tolerance"] = check.single_positive(options["tolerance"], "tolerance")
         return missing.fit_exactly(sample, model, start, **limits)
+    if plan.method == "pseudo_likelihood":
+        options.setdefault("tolerance", missing.COMPLETION.tolerance(sample, model))
 
     def learn(rows: WeightedRows, dist: Natural) -> TorusFit:
         # The path of the group lasso has its own starts.

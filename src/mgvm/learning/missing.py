@@ -5,7 +5,7 @@ Given its observed angles B, the missing ones A of a row are an mGvM with a_A + 
 * Maximum likelihood of up to three angles (`fit_exactly`): the E step replaces the sufficient statistics of every row
   by their means under that distribution, the M step is maximum likelihood at their mean; the observed data's
   likelihood, Σ_n log ∫ p(φ_nB, φ_A) dφ_A, never falls.
-* Any learner (`fit_by_draws`): each incomplete row stands for ten completed ones of equal weight, whose missing angles
+* Any learner (`fit_by_draws`): each incomplete row stands for five completed ones of equal weight, whose missing angles
   are drawn given the observed ones by Gibbs sweeps under the latest fit, going on from the draws before. The fit to
   them is repeated; its parameters come to move around a fixed point, and are averaged once they no longer move in one
   direction.
@@ -59,14 +59,27 @@ class CompletionSettings:
 
     The steps end when the means over the last `window` fits and over as many before differ by no more than chance:
     their mean square difference, in units of the scatter of the fits about these means, is at most `drift` times that
-    of independent fits. The last `window` fits are averaged.
+    of independent fits. The last `window` fits are averaged: of the variance that missing angles add to an estimate,
+    draws add 1/(copies * window) more.
+
+    A fit to draws need not be more exact than they are: what it leaves to gain is `slack` times what chance gives and
+    takes, half a unit of log-likelihood a parameter for all completed rows.
     """
 
-    copies: int = 10
+    copies: int = 5
     sweeps: int = 3
     first_sweeps: int = 20
     window: int = 8
     drift: float = 2.0
+    slack: float = 0.01
+
+    def tolerance(self, sample: WeightedRows, model: Submodel) -> float:
+        """The root of the gain a row at which a fit to completed rows may end."""
+        part = float(np.isnan(sample.x).mean())
+        return float(np.sqrt(0.5 * self.slack * part * model.n_parameters / (sample.n_rows * self.copies)))
+
+
+COMPLETION = CompletionSettings()
 
 
 def fit_by_draws(
@@ -77,7 +90,7 @@ def fit_by_draws(
     rng: np.random.Generator,
     max_iterations: int = 80,
     report: Callable[[int, int], object] = lambda done, total: None,
-    settings: CompletionSettings = CompletionSettings(),
+    settings: CompletionSettings = COMPLETION,
 ) -> TorusFit:
     """Fit and draw in turn; the last fit, with parameters averaged over the last ones."""
     partial = np.isnan(sample.x).any(axis=1)

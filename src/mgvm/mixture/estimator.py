@@ -18,7 +18,9 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mgvm import _validation as check
 from mgvm._grids import log_sum_exp
+from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
+from mgvm.angles import wrap
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning.rows import WeightedRows, as_rows, circular_variance
@@ -149,27 +151,34 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     # ---- fitting --------------------------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to rows of angles (N, D) in radians, NaN where one is missing."""
+        """Fit to rows of angles (N, D) in radians, NaN where one is missing.
+
+        A `sample_weight` is a number of copies of its row, which need not be whole: the fit is the same as with the row
+        repeated.
+        """
         x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
-        data = as_rows(x, sample_weight, missing=True)
+        data = _merge_copies(x, sample_weight)
         _check_settings(self, data)
         rng = check.generator(self.random_state, "random_state")
         warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
         family = self.family_ if warm else _make_family(self, data.dimension)
         size = _read_size(self)
         fits: list[MixtureFit] = []
-        for number in range(1 if warm else self.n_average):
-            fit = MixtureFit(family, _growth_family(family), rng, self.n_init, self.max_iter, self.tol, self._report)
-            try:
-                missing.fit_rows(fit, data, size, warm)
-            except KeyboardInterrupt:
-                if not self._keep_interrupted(fit, fits):
-                    raise
-                break
-            fits.append(fit)
-            assert fit.best is not None
-            size = Size(fit.best.size)
-            self._report(f"fit {number + 1} of {self.n_average} done: {fit.trace[-1]:.5f} a row")
+        with single_thread:
+            for number in range(1 if warm else self.n_average):
+                fit = MixtureFit(
+                    family, _growth_family(family), rng, self.n_init, self.max_iter, self.tol, self._report
+                )
+                try:
+                    missing.fit_rows(fit, data, size, warm)
+                except KeyboardInterrupt:
+                    if not self._keep_interrupted(fit, fits):
+                        raise
+                    break
+                fits.append(fit)
+                assert fit.best is not None
+                size = Size(fit.best.size)
+                self._report(f"fit {number + 1} of {self.n_average} done: {fit.trace[-1]:.5f} a row")
         self._keep(fits)
         return self
 
@@ -228,6 +237,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return np.ascontiguousarray(check.angle_data_or_nan(x, "X"))
 
+    @single_thread
     def _log_joint(self, X: ArrayLike) -> FloatArray:
         """log π_k p_k of the observed angles of every row, (N, K)."""
         x = self._rows(X)  # first, for it checks that there is a fit
@@ -281,6 +291,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         labels = np.sort(rng.choice(self.n_components_, size=size, p=self.weights_ / self.weights_.sum()))
         return self.family_.sample(self.components_, labels, rng), labels
 
+    @single_thread
     def impute(
         self, X: ArrayLike, *, method: Literal["mean", "sample"] = "mean", random_state: Any = None
     ) -> FloatArray:
@@ -321,6 +332,28 @@ def _read_size(model: TorusMixture) -> Size:
     return Size(check.integer(model.n_components, "n_components", minimum=1))
 
 
+def _merge_copies(x: FloatArray, sample_weight: ArrayLike | None) -> WeightedRows:
+    """The rows that differ, with the number of copies of each for its weight.
+
+    What is drawn at random (starts, held-out rows) then does not depend on how copies were given. Rows with copies are
+    sorted, for the same reason.
+    """
+    data = as_rows(x, sample_weight, missing=True)
+    copies = check.weights(sample_weight, x.shape[:1])
+    kept = np.nan_to_num(wrap(data.x), nan=4.0)  # no angle: those are in [-π, π)
+    _, first, which = np.unique(kept, axis=0, return_index=True, return_inverse=True)
+    weights = np.bincount(which.ravel(), copies[copies > 0]).astype(float)
+    if (weights == 1.0).all():
+        return data
+    if 2.0 * weights.sum() < weights.size:
+        warnings.warn(
+            f"sample_weight sums to {weights.sum():.3g} for {weights.size:,} rows, and counts as so many rows: the fit "
+            "is shrunk towards independent angles accordingly; scale the weights to a mean of 1 if they are relative",
+            stacklevel=3,
+        )
+    return WeightedRows(data.x[first], weights)
+
+
 def _check_settings(model: TorusMixture, data: WeightedRows) -> None:
     """Refuse what cannot be fitted; warn of a constant column."""
     check.integer(model.n_init, "n_init", minimum=1)
@@ -331,14 +364,15 @@ def _check_settings(model: TorusMixture, data: WeightedRows) -> None:
     check.non_negative(model.pseudo_count, "pseudo_count")
     check.choice(model.component, "component", FAMILIES)
     size = _read_size(model)
-    if not size.validation_fraction and size.components > data.n_rows:
+    rows = int(max(data.n_rows, data.weights.sum()))
+    if not size.validation_fraction and size.components > rows:
         raise ValueError(
-            f"n_components = {size.components} needs as many rows, got n_samples = {data.n_rows}; give more rows or "
+            f"n_components = {size.components} needs as many rows, got n_samples = {rows}; give more rows or "
             "ask for fewer components"
         )
-    if size.validation_fraction and data.n_rows < 2:
+    if size.validation_fraction and rows < 2:
         raise ValueError(
-            f'n_components="auto" holds rows out and needs 2 at least, got n_samples = {data.n_rows}; give '
+            f'n_components="auto" holds rows out and needs 2 at least, got n_samples = {rows}; give '
             "n_components as a number"
         )
     spread = circular_variance(data.x, data.weights)

@@ -1,25 +1,24 @@
 """Missing angles: densities of what was observed, draws and means of what was not, EM on rows completed by draws.
 
-A row that lacks angles has the density of its observed ones, which every family integrates (`Family.log_marginal`). The
-others follow from it by the chain rule: a component given what was observed, then each missing angle in turn given all
-others of its component, by its density on a grid.
+A row that lacks angles has the density of its observed ones, which every family integrates (`Family.log_marginal`), so
+that a component given what was observed follows. Means and draws of the missing angles given both are the family's too.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from dataclasses import replace
+from typing import NamedTuple
 
 import numpy as np
 
 from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
-from mgvm.circle.grid_density import GridDensity
 from mgvm.learning.rows import WeightedRows
 from mgvm.mixture import em
 from mgvm.mixture.em import Mixture, MixtureFit
-from mgvm.mixture.families.base import Family, IntArray, take
+from mgvm.mixture.families.base import NEGLIGIBLE, Family, draw_places
 
 
 class Size(NamedTuple):
@@ -82,66 +81,38 @@ def _evaluate(
 # ---- imputation -----------------------------------------------------------------------------------------------------
 
 
-def impute_draws(family: Family, mixture: Mixture, x: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Rows completed by a joint draw: of a component given what was observed, then of the angles by Gibbs steps.
+def impute_draws(
+    family: Family, mixture: Mixture, x: FloatArray, rng: np.random.Generator, copies: int = 1
+) -> FloatArray:
+    """Rows completed by a joint draw: of a component given what was observed, then of the angles given both.
 
-    Each step draws an angle exactly given all others of its component, by its density on a grid: with one angle missing
-    the draw is exact.
+    `copies` of all rows, one after the other.
     """
     lacking = np.flatnonzero(np.isnan(x).any(axis=1))
-    out = x.copy()
+    out = np.tile(x, (copies, 1))
+    if lacking.size == 0:
+        return out
+    joint = np.tile(log_joint(family, mixture, x[lacking]), (copies, 1))
+    labels = draw_places(joint, len(joint), rng)
+    rows = np.concatenate([lacking + len(x) * number for number in range(copies)])
+    out[rows] = family.draw_missing(mixture.parameters, out[rows], labels, rng)
+    return out
+
+
+def impute_mean_directions(family: Family, mixture: Mixture, x: FloatArray) -> FloatArray:
+    """Rows completed by the mean directions of the missing angles given the others."""
+    out, missing = x.copy(), np.isnan(x)
+    lacking = np.flatnonzero(missing.any(axis=1))
     if lacking.size == 0:
         return out
     joint = log_joint(family, mixture, x[lacking])
     shares = em.responsibilities(joint, log_sum_exp(joint, axis=1))
-    labels = (shares.cumsum(axis=1) > rng.random((lacking.size, 1)) * shares.sum(axis=1, keepdims=True)).argmax(axis=1)
-    out[lacking] = _draw_within(family, mixture.parameters, x[lacking], labels, rng)
+    rows, labels = np.nonzero(shares > NEGLIGIBLE)
+    expected = family.expect_missing(mixture.parameters, x[lacking[rows]], labels) * shares[rows, labels, None]
+    # The pairs are sorted by row.
+    mean = np.add.reduceat(expected, np.flatnonzero(np.diff(rows, prepend=-1)), axis=0)
+    out[lacking] = np.where(missing[lacking], wrap(np.angle(mean)), x[lacking])
     return out
-
-
-def _draw_within(
-    family: Family, parameters: Any, x: FloatArray, labels: IntArray, rng: np.random.Generator, sweeps: int = 10
-) -> FloatArray:
-    """Rows completed by draws from their components; Gibbs `sweeps` where several angles of a row are missing."""
-    missing = np.isnan(x)
-    out = np.where(missing, family.sample(parameters, labels, rng), x)
-    if missing.sum(axis=1).max() == 1:
-        sweeps = 1
-    for k in np.unique(labels):
-        log_density = _single_log_density(family, take(parameters, [k]))
-        for _ in range(sweeps):
-            for angle in np.flatnonzero(missing[labels == k].any(axis=0)):
-                rows = np.flatnonzero((labels == k) & missing[:, angle])
-                values = evaluate_on_grid(log_density, out[rows], int(angle))
-                out[rows, angle] = GridDensity(values).sample((), rng)
-    return out
-
-
-def _single_log_density(family: Family, parameters: Any) -> Callable[[FloatArray], FloatArray]:
-    """The log density of a batch of one component, as a function of rows."""
-    return lambda x: family.log_density(parameters, x)[:, 0]
-
-
-def impute_mean_directions(family: Family, mixture: Mixture, x: FloatArray, n_draws: int = 64) -> FloatArray:
-    """Rows completed by the mean directions of the missing angles given the others.
-
-    Exact where one angle of a row is missing; else the direction of the mean of `n_draws` draws, the same in every
-    call.
-    """
-    out = x.copy()
-    missing = np.isnan(x)
-    single = missing.sum(axis=1) == 1
-    for angle in range(x.shape[1]):
-        rows = np.flatnonzero(single & missing[:, angle])
-        if rows.size:
-            values = evaluate_mixture_on_grid(family, mixture, x[rows], angle)
-            out[rows, angle] = GridDensity(values).mean_direction()
-    several = np.flatnonzero(missing.sum(axis=1) > 1)
-    if several.size:
-        draws = impute_draws(family, mixture, np.repeat(x[several], n_draws, axis=0), np.random.default_rng(0))
-        z = np.exp(1j * draws).reshape(several.size, n_draws, -1).mean(axis=1)
-        out[several] = np.where(missing[several], np.angle(z), x[several])
-    return np.where(missing, wrap(out), x)
 
 
 # ---- fitting --------------------------------------------------------------------------------------------------------
@@ -152,32 +123,48 @@ def fit_rows(
 ) -> None:
     """Fit a mixture to rows, missing angles imputed by draws between `rounds` of EM.
 
-    The last round sees `copies` draws of every incomplete row, each with its part of the weight, so that the answer
-    hangs less on chance.
+    All rounds but the last are short; two are enough after a fit before (`warm`). The last one sees `copies` draws of
+    every incomplete row, each with its part of the weight, so that the answer hangs less on chance.
     """
-    missing = np.isnan(data.x)
-    x = _fill_from_columns(data.x, fit.rng) if missing.any() else data.x
-    if warm is not None:
-        fit.polish(x, data.weights, warm)
-    elif size.validation_fraction:
-        fit.fit_size_by_validation(x, data.weights, size.components, size.validation_fraction)
-    else:
-        fit.fit_size(x, data.weights, size.components)
-    if not missing.any():
+    lacking = np.isnan(data.x).any(axis=1)
+    if not lacking.any():
+        _fit_complete(fit, data.x, data.weights, size, warm)
         return
-    lacking = missing.any(axis=1)
-    for number in range(1, rounds + 1):
-        assert fit.best is not None
-        many = copies if number == rounds else 1
-        parts = [impute_draws(fit.family, fit.best, data.x[lacking], fit.rng) for _ in range(many)]
-        x = np.concatenate([data.x[~lacking], *parts])
-        weights = np.concatenate([data.weights[~lacking], *([data.weights[lacking] / many] * many)])
-        fit.report(f"missing angles drawn, round {number} of {rounds}")
-        fit.polish(x, weights, fit.best)
+    growth = fit.growth
+    short = replace(fit, max_iter=min(fit.max_iter, growth.short_iter), tol=max(fit.tol, growth.short_tol))
+    try:
+        if warm is None:
+            _fit_complete(short, _fill_from_columns(data.x, fit.rng), data.weights, size, None)
+        else:
+            short.best, rounds = warm, min(rounds, 2)
+        for number in range(1, rounds + 1):
+            assert short.best is not None
+            last = number == rounds
+            drawn = impute_draws(fit.family, short.best, data.x[lacking], fit.rng, copies if last else 1)
+            x = np.concatenate([data.x[~lacking], drawn])
+            repeated = np.tile(data.weights[lacking], copies if last else 1)
+            weights = np.concatenate([data.weights[~lacking], repeated / (copies if last else 1)])
+            fit.report(f"missing angles drawn, round {number} of {rounds}")
+            (fit if last else short).polish(x, weights, short.best)
+    finally:
+        fit.best, fit.scores = fit.best or short.best, short.scores
+
+
+def _fit_complete(fit: MixtureFit, x: FloatArray, weights: FloatArray, size: Size, warm: Mixture | None) -> None:
+    """From a mixture on, or with a size to be chosen, or of a given size."""
+    if warm is not None:
+        fit.polish(x, weights, warm)
+    elif size.validation_fraction and len(x) > 1:
+        fit.fit_size_by_validation(x, weights, size.components, size.validation_fraction)
+    else:
+        fit.fit_size(x, weights, min(size.components, len(x)))
 
 
 def _fill_from_columns(x: FloatArray, rng: np.random.Generator) -> FloatArray:
-    """Missing angles filled by observed ones of the same column, drawn at random."""
+    """Missing angles filled by observed ones of the same column, drawn at random.
+
+    Angles of the nearest complete rows were tried: the mixtures that begin with them are narrower, and score worse.
+    """
     out = x.copy()
     for column in out.T:
         gaps = np.isnan(column)

@@ -22,6 +22,7 @@ The M-step needs of the rows only sums of fixed size (`Statistics`), which add u
 from __future__ import annotations
 
 import itertools
+import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields
 from functools import lru_cache
@@ -34,7 +35,7 @@ from mgvm._grids import log_sum_exp
 from mgvm._numerics.gvm import gvm_facts, gvm_sample
 from mgvm._numerics.torus_quadrature import mixture_moments, quadrature
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.inference import mean_field
+from mgvm.inference import ConvergenceWarning, mean_field
 from mgvm.pca.priors import Prior, log_shares, take_components, uniform
 from mgvm.torus.mgvm import MGvM
 
@@ -86,7 +87,8 @@ class FormMoments(NamedTuple):
     second: FloatArray
 
 
-Engine = Callable[[QuadraticForms, FloatArray], FormMoments]  # of densities and angles to begin with, NaN for none
+# Of densities and E[e^{iφ}] (n, D) to begin with, NaN for none.
+Engine = Callable[[QuadraticForms, ComplexArray], FormMoments]
 
 
 def likelihood(Y: FloatArray, parameters: Parameters, seen: np.ndarray) -> tuple[FloatArray, QuadraticForms]:
@@ -157,17 +159,17 @@ def offsets(size: int) -> FloatArray:
     return np.concatenate([3.0 * np.eye(size), rng.uniform(-np.pi, np.pi, (2 * size, size))])
 
 
-def integrate_around_modes(forms: QuadraticForms, start: FloatArray, count: int) -> FormMoments:
+def integrate_around_modes(forms: QuadraticForms, start: ComplexArray, count: int) -> FormMoments:
     """Quadrature with `count` nodes an angle around the modes that count; one is Laplace's approximation."""
     size = forms.linear.shape[1] // 2
     rule, floor = gauss_hermite(size, count)
     # A cold start solves Gv = h; the ridge, a thousandth of the mean diagonal of G, is against columns alike.
     ridge = forms.coupling + (1e-3 * np.trace(forms.coupling) / (2 * size) + 1e-12) * np.eye(2 * size)
-    starts = np.linalg.inv(ridge), start, offsets(size)
+    starts = np.linalg.inv(ridge), np.angle(start), offsets(size)
     return FormMoments(*quadrature(forms.linear, forms.coupling, starts, rule, floor))
 
 
-def integrate_separately(forms: QuadraticForms, start: FloatArray) -> FormMoments:
+def integrate_separately(forms: QuadraticForms, start: ComplexArray) -> FormMoments:
     """Angles without coupling, or a single one: a GvM distribution each, exact."""
     G, (count, twice) = forms.coupling, forms.linear.shape
     size = twice // 2
@@ -206,7 +208,7 @@ class Quadrature:
 
     count: int = 3
 
-    def __call__(self, forms: QuadraticForms, start: FloatArray) -> FormMoments:
+    def __call__(self, forms: QuadraticForms, start: ComplexArray) -> FormMoments:
         """Normaliser and moments of every density."""
         if forms.linear.shape[1] == 2 or not forms.coupling.any():
             return integrate_separately(forms, start)
@@ -223,18 +225,30 @@ def as_mgvm(forms: QuadraticForms) -> tuple[MGvM, float]:
 
 @dataclass(frozen=True)
 class MeanField:
-    """A product of GvM or von Mises factors around the mode; its bound stands for the log normaliser."""
+    """A product of GvM or von Mises factors around the mode; its bound stands for the log normaliser.
+
+    Without `search` the product begins with the moments it is given, where there are some, and goes on for `sweeps` at
+    most; the directions of the moments stand for the mode. A step of EM moves a posterior by little, and both steps
+    raise one bound, converged or not.
+    """
 
     factors: str
+    search: bool = True
+    sweeps: int = 4
 
-    def __call__(self, forms: QuadraticForms, start: FloatArray) -> FormMoments:
+    def __call__(self, forms: QuadraticForms, start: ComplexArray) -> FormMoments:
         """Normaliser and moments of every density."""
         batch, constant = as_mgvm(forms)
-        mode = integrate_around_modes(forms, start, 1).mode
-        factors = mean_field(batch, self.factors, start=np.exp(1j * mode))
+        if self.search or np.isnan(start).any():
+            start = np.exp(1j * integrate_around_modes(forms, start, 1).mode)
+            factors = mean_field(batch, self.factors, start=start)
+        else:
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore", ConvergenceWarning)
+                factors = mean_field(batch, self.factors, start=start, tolerance=1e-5, max_sweeps=self.sweeps)
         first, second = (np.asarray(factors.marginals.moment(k)) for k in (1, 2))
         value = np.asarray(factors.free_energy) + constant
-        return FormMoments(value, mode, stack_waves(first), second_moments(first, second))
+        return FormMoments(value, np.angle(start), stack_waves(first), second_moments(first, second))
 
 
 @dataclass(frozen=True)
@@ -247,7 +261,7 @@ class Gibbs:
     sweeps: int
     seed: int
 
-    def __call__(self, forms: QuadraticForms, start: FloatArray) -> FormMoments:
+    def __call__(self, forms: QuadraticForms, start: ComplexArray) -> FormMoments:
         """Normaliser and moments of every density."""
         rng = np.random.default_rng(self.seed)
         at_mode = integrate_around_modes(forms, start, 1)
@@ -356,7 +370,7 @@ class RowMoments(NamedTuple):
     sums: ComplexArray  # (K, D), Σ share E[e^{iφ}] over the rows
 
 
-def expectation(Y: FloatArray, parameters: Parameters, engine: Engine, start: FloatArray) -> RowMoments:
+def expectation(Y: FloatArray, parameters: Parameters, engine: Engine, start: ComplexArray) -> RowMoments:
     """Posterior moments of all rows of Y (n, M), NaN where an entry is missing; `start` (n, D) as the engine has it."""
     count, size = len(Y), parameters.size
     components = len(parameters.prior.linear)
@@ -380,7 +394,7 @@ def expectation(Y: FloatArray, parameters: Parameters, engine: Engine, start: Fl
     return out
 
 
-def _posterior_moments(forms: QuadraticForms, prior: Prior, engine: Engine, start: FloatArray) -> RowMoments:
+def _posterior_moments(forms: QuadraticForms, prior: Prior, engine: Engine, start: ComplexArray) -> RowMoments:
     """Every component of the prior makes a density of a row, weighed by its normaliser."""
     size, count = prior.size, len(forms.linear)
     coupling = forms.coupling + prior.coupling

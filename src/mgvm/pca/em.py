@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +18,7 @@ from mgvm._progress import ProgressLines
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.pca import priors
-from mgvm.pca.e_step import Engine, Parameters, Statistics
+from mgvm.pca.e_step import Engine, MeanField, Parameters, Statistics
 from mgvm.pca.rows import ArrayRows, Rows
 from mgvm.pca.skeleton import KinematicTree, Structure
 
@@ -39,12 +40,14 @@ class EMFit(NamedTuple):
 class EMOptions(NamedTuple):
     """When EM ends (`max_iter`, or a gain below `tol` nats a row), and what it prints.
 
-    `verbose` 1 prints every other second, 2 every iteration.
+    `verbose` 1 prints every other second, 2 every iteration. Modes of posteriors are searched for anew in every
+    `search_every`-th iteration of EM by mean field.
     """
 
     max_iter: int = 200
     tol: float = 1e-5
     verbose: int = 0
+    search_every: int = 30
 
 
 # ---- starts ---------------------------------------------------------------------------------------------------------
@@ -111,21 +114,43 @@ def run_best(
 
 
 def run(rows: Rows, engine: Engine, start: Parameters, structure: Structure, options: EMOptions) -> EMFit:
-    """EM from a start until a row gains less than `tol` nats; an interruption keeps the best so far."""
+    """EM from a start until a row gains less than `tol` nats; an interruption keeps the best so far.
+
+    Every third point is an extrapolation of the two steps before it, and is given up where it is worse than they are.
+    Posteriors of a single component by mean field begin where they were before, and at their modes, which are searched
+    for anew, in the first, every `EMOptions.search_every`-th and the last step.
+    """
     parameters, best = start, start
     history: list[float] = []
     report = make_reporter(options)
+    path, leap, since = [start], Leap(), options.search_every
     try:
         for step in range(options.max_iter):
-            sums = rows.sums(parameters, engine)
+            search = since >= options.search_every or len(parameters.prior.linear) > 1
+            sums = rows.sums(parameters, engine if search else replace_search(engine))
+            since, searches = 0 if search else since + 1, search and isinstance(engine, MeanField)
             value = sums.log_likelihood / sums.rows
             report(step + 1, value)
+            if leap.taken and value < history[-1]:
+                leap, parameters = leap.give_up(), path[-1]
+                path = [parameters]
+                history.append(history[-1])
+                continue
             if not history or value > max(history):
                 best = parameters
+            elif not leap.taken and not searches and value < history[-1] - 0.1 * options.tol:
+                leap = Leap(0.0)
             history.append(value)
-            if len(history) > 1 and abs(history[-1] - history[-2]) < options.tol:
-                return EMFit(best, history, converged=True)
+            if len(history) > 1 and not leap.taken and abs(history[-1] - history[-2]) < options.tol:
+                if searches or not isinstance(engine, MeanField):
+                    return EMFit(best, history, converged=True)
+                since = options.search_every
+            if leap.taken or len(path) == 3:
+                leap, path = leap.keep(), [parameters]
             parameters = maximize(sums, structure, parameters.prior)
+            path.append(parameters)
+            if len(path) == 3 and leap.longest:
+                leap, parameters = leap.extrapolate(path)
     except KeyboardInterrupt:
         if not history:
             raise
@@ -136,6 +161,49 @@ def run(rows: Rows, engine: Engine, start: Parameters, structure: Structure, opt
         )
         return EMFit(best, history, converged=False, interrupted=True)
     return EMFit(best, history, converged=False)
+
+
+def replace_search(engine: Engine) -> Engine:
+    """The engine that begins with what it is given, where there is such a kind of it."""
+    return replace(engine, search=False) if isinstance(engine, MeanField) else engine
+
+
+class Leap(NamedTuple):
+    """A step of SQUAREM (Varadhan and Roland, 2008) over two steps r and r + v of EM: θ + 2s r + s² v, s = |r|/|v|.
+
+    EM near its end moves along the directions that it knows least of, a little less in every step: the ratio of two
+    steps tells how far these lead. s is at most `longest`, which grows with every such step that was kept and shrinks
+    with every one that was not; s = 1 is EM itself, and 0 no such step at all: where the likelihood falls in a step of
+    EM, its E-step is an approximation whose fixed point extrapolations would leave again and again. W and the logarithm
+    of the noise are extrapolated, the prior is the last one of EM.
+    """
+
+    longest: float = 4.0
+    taken: bool = False
+
+    def keep(self) -> Leap:
+        """After an extrapolation that was better."""
+        return Leap(min(2.0 * self.longest, 256.0))
+
+    def give_up(self) -> Leap:
+        """After one that was worse."""
+        return Leap(max(0.25 * self.longest, 2.0))
+
+    def extrapolate(self, path: list[Parameters]) -> tuple[Leap, Parameters]:
+        """The point that three of EM lead to; the last of them where they do not move."""
+        scale = float(np.linalg.norm(path[-1].weights)) or 1.0
+        points = [np.append(one.weights / scale, np.log(one.noise_variance)) for one in path]
+        first = points[1] - points[0]
+        bend = points[2] - points[1] - first
+        length = float(np.linalg.norm(bend))
+        if not length > 0.0:
+            return Leap(self.longest), path[-1]
+        share = min(max(float(np.linalg.norm(first)) / length, 1.0), self.longest)
+        there = points[0] + 2.0 * share * first + share**2 * bend
+        weights = scale * there[:-1].reshape(path[-1].weights.shape)
+        return Leap(self.longest, taken=True), path[-1]._replace(
+            weights=weights, noise_variance=float(np.exp(there[-1]))
+        )
 
 
 def maximize(sums: Statistics, structure: Structure, prior: priors.Prior) -> Parameters:

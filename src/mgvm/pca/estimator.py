@@ -16,6 +16,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted
 
 from mgvm import _validation as check
+from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.pca import em, priors
 from mgvm.pca.e_step import Engine, Gibbs, MeanField, Quadrature, as_mgvm, likelihood
@@ -173,11 +174,12 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.prior_ = _read_prior(self, Y, rigid=start is not None, complete=rows.facts.complete)
         warn_about(rows.facts, size, structured=start is not None or not isinstance(asked, str | None))
         data, options = _Training(rows, Y, rng), self._em_options()
-        if variational:
-            sizes = range(1 if asked is None else size, size + 1)
-            found, engine, self.ard_precision_ = self._fit_variational(data, structure, sizes, options)
-        else:
-            found, engine = self._fit_point(data, structure, start, size, options)
+        with single_thread:
+            if variational:
+                sizes = range(1 if asked is None else size, size + 1)
+                found, engine, self.ard_precision_ = self._fit_variational(data, structure, sizes, options)
+            else:
+                found, engine = self._fit_point(data, structure, start, size, options)
         if self.prior_ == "uniform":
             found = found._replace(parameters=found.parameters.with_uniform_prior())
         self._engine = engine
@@ -314,6 +316,7 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         out.prior_weights_ = priors.weights_of(new)
         return out
 
+    @single_thread
     def _evaluate(self, X: ArrayLike, quantity: Quantity) -> Any:
         """A quantity of every row, a Dask array where X is one."""
         check_is_fitted(self)

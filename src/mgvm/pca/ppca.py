@@ -9,6 +9,7 @@ from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, Transfo
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mgvm import _validation as check
+from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 
 _LEAST_VARIANCE = 1e-12  # of the mean variance of a column
@@ -60,6 +61,7 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         self.n_components = n_components
         self.noise_variance = noise_variance
 
+    @single_thread
     def fit(self, Y: Any, y: Any = None) -> Self:
         """Learn m, W and σ² from rows Y (N, M); `y` is ignored."""
         Y = validate_data(self, Y, dtype=np.float64, ensure_min_samples=2)

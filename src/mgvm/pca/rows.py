@@ -21,10 +21,11 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from sklearn.utils.validation import validate_data
 
-from mgvm._validation import FloatArray
+from mgvm._validation import ComplexArray, FloatArray
 from mgvm.pca.e_step import Engine, Parameters, RowMoments, Statistics, expectation, sum_statistics
 
 CHUNK = 65_536  # rows held as doubles at once
+_KEPT = 1 << 23  # first moments kept from one E-step to the next, 128 MB
 
 
 @dataclass(frozen=True)
@@ -90,21 +91,31 @@ def drop_empty(Y: Any) -> FloatArray:
 
 
 def sum_chunk(Y: Any, parameters: Parameters, engine: Engine) -> Statistics:
-    """The E-step of one chunk, summed.
+    """The E-step of one chunk, summed; it begins anew, with nothing of the one before."""
+    return _expect_chunk(Y, parameters, engine, None)[0]
 
-    Every E-step begins anew: nothing is kept of the rows between two of them, so that what is learnt does not depend on
-    where, how often, or in what chunks they are read.
-    """
-    values = drop_empty(Y)
-    nowhere = np.full((len(values), parameters.size), np.nan)
-    return sum_statistics(values, expectation(values, parameters, engine, nowhere))
+
+def _expect_chunk(
+    Y: Any, parameters: Parameters, engine: Engine, start: ComplexArray | None
+) -> tuple[Statistics, ComplexArray]:
+    """The E-step of one chunk, summed, and E[e^{iφ}] (n, D) of its rows."""
+    values, size = drop_empty(Y), parameters.size
+    if start is None or start.shape != (len(values), size):
+        start = np.full((len(values), size), np.nan, dtype=complex)
+    moments = expectation(values, parameters, engine, start)
+    return sum_statistics(values, moments), moments.mean[:, :size] + 1j * moments.mean[:, size:]
 
 
 class ArrayRows:
-    """An array (n, M) of any type of numbers, which is only ever read in chunks."""
+    """An array (n, M) of any type of numbers, which is only ever read in chunks.
+
+    Of rows that are not too many, an E-step may begin where the one before has ended (`MeanField.search`); what is
+    learnt does not depend on the chunks.
+    """
 
     def __init__(self, Y: Any):
         self._Y = Y
+        self._moments: list[ComplexArray | None] = [None for _ in chunks(Y)]
 
     @cached_property
     def facts(self) -> RowFacts:
@@ -117,7 +128,14 @@ class ArrayRows:
 
     def sums(self, parameters: Parameters, engine: Engine) -> Statistics:
         """The E-step at given parameters, summed over all rows chunk by chunk."""
-        return reduce(operator.add, (sum_chunk(part, parameters, engine) for part in chunks(self._Y)))
+        return reduce(operator.add, self._sum_chunks(parameters, engine))
+
+    def _sum_chunks(self, parameters: Parameters, engine: Engine) -> Iterator[Statistics]:
+        few = len(self._Y) * parameters.size <= _KEPT
+        for number, part in enumerate(chunks(self._Y)):
+            sums, moments = _expect_chunk(part, parameters, engine, self._moments[number])
+            self._moments[number] = moments if few else None
+            yield sums
 
 
 def choose_rows(count: int, most: int, rng: np.random.Generator) -> Any:

@@ -45,12 +45,17 @@ class MaskedMap:
         self.mask = mask
 
     def solve(self, sums: Statistics) -> FloatArray:
-        """Least squares, column of the data by column."""
+        """Least squares, column of the data by column; those with the same zeros at once."""
         out = np.zeros(self.mask.shape)
-        for m, allowed in enumerate(self.mask):
+        kinds, which = np.unique(self.mask, axis=0, return_inverse=True)
+        for kind, allowed in enumerate(kinds):
             used = np.flatnonzero(allowed)
-            if used.size and sums.counts[m]:
-                out[m, used] = _solve(sums.second[m][np.ix_(used, used)], sums.cross[m, used], sums.counts[m])
+            columns = np.flatnonzero((which.ravel() == kind) & (sums.counts > 0))
+            if used.size and columns.size:
+                matrix = sums.second[columns[:, None, None], used[:, None], used]
+                out[columns[:, None], used] = _solve(
+                    matrix, sums.cross[columns[:, None], used], sums.counts[columns, None, None]
+                )
         return out
 
 
@@ -68,13 +73,14 @@ class LinearMap:
         weighted = np.einsum("jmp,mpq->jmq", self.basis, sums.second)
         matrix = np.einsum("jmq,kmq->jk", weighted, self.basis)
         right = np.einsum("jmq,mq->j", self.basis, sums.cross)
-        theta = _solve(matrix, right, float(sums.counts.sum()))
+        theta = _solve(matrix, right, sums.counts.sum())
         return np.asarray(np.einsum("j,jmq->mq", theta, self.basis))
 
 
-def _solve(matrix: FloatArray, right: FloatArray, count: float) -> FloatArray:
+def _solve(matrix: FloatArray, right: FloatArray, count: FloatArray) -> FloatArray:
     """Least squares with a ridge, 1e-10 of the mean square of an entry, against columns that say nothing."""
-    return np.asarray(np.linalg.solve(matrix + 1e-10 * count * np.eye(len(right)), right), dtype=np.float64)
+    ridge = 1e-10 * count * np.eye(right.shape[-1])
+    return np.asarray(np.linalg.solve(matrix + ridge, right[..., None])[..., 0], dtype=np.float64)
 
 
 # ---- the tree of steadiest links ------------------------------------------------------------------------------------

@@ -60,12 +60,17 @@ SCALES = {
     "degrees": Scale(360.0, 0.0, lambda quarter: f"{90 * quarter:g}°".replace("-", "−")),
     "radians": Scale(2.0 * np.pi, 0.0, _radians),
     "hours": Scale(24.0, 12.0, lambda quarter: f"{6 * quarter % 24:02g}:00"),
+    "minutes": Scale(1440.0, 720.0, lambda quarter: f"{360 * (quarter % 4):g}"),
+    "days": Scale(365.25, 182.625, lambda quarter: f"{1 + 91.3125 * (quarter % 4):.0f}"),
+    "months": Scale(12.0, 6.0, lambda quarter: f"{1 + 3 * (quarter % 4):g}"),
     "compass": Scale(360.0, 180.0, lambda quarter: _WINDS[int(quarter) % 4], 0.5 * np.pi, -1.0),
 }
 
 
 def scale_of(unit: str) -> Scale:
-    """The scale of that name."""
+    """The scale of that name, or of a turn of that length."""
+    if unit.replace(".", "", 1).isdigit():
+        return Scale(float(unit), 0.5 * float(unit), lambda quarter: f"{0.25 * float(unit) * (quarter % 4):g}")
     return SCALES[check.choice(unit, "unit", SCALES)]
 
 

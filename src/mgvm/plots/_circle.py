@@ -2,25 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
+from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.plots._axes import polar_axes, scale_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.container import BarContainer
-from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
-
-from numpy.typing import NDArray
-
-from mgvm import _validation
-from mgvm._grids import periodic_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -28,8 +19,8 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.projections.polar import PolarAxes
 
-_CURVE = "#0072B2"
-_BARS = "#D5D8DC"
+# Okabe and Ito's blue and a neutral grey: told apart with any kind of colour vision, and in print.
+_CURVE, _BARS = "#0072B2", "#D5D8DC"
 _WINDS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
 
 
@@ -64,7 +55,7 @@ def radius(density: ArrayLike) -> NDArray[np.float64]:
     >>> bool(np.isclose(np.pi * radius(1 / (2 * np.pi)) ** 2, 1.0))
     True
     """
-    return np.sqrt(2.0 * _validation.non_negative(density, "density"))
+    return np.sqrt(2.0 * check.non_negative(density, "density"))
 
 
 def rose(
@@ -107,9 +98,9 @@ def rose(
     >>> len(sectors)
     36
     """
-    values = _validation.angle_data(angles, "angles")
-    counts = _validation.weights(weights, values.shape)
-    bins = _validation.integer(bins, "bins", minimum=1)
+    values = check.angle_data(angles, "angles")
+    counts = check.weights(weights, values.shape)
+    bins = check.integer(bins, "bins", minimum=1)
     density = _bin_shares(values.ravel(), counts.ravel(), bins) * (bins / (2 * np.pi))
     ax = polar_axes(ax)
     options = {"color": _BARS, "edgecolor": "white", "linewidth": 0.6, **bar_options}
@@ -154,7 +145,7 @@ def circular_density(
     >>> curve.get_label()
     'von Mises'
     """
-    points = _validation.integer(points, "points", minimum=4)
+    points = check.integer(points, "points", minimum=4)
     grid = np.linspace(-np.pi, np.pi, points)
     density = np.asarray(dist.pdf(grid))
     if density.shape != grid.shape:
@@ -188,22 +179,24 @@ def dial(ax: Axes | None = None, *, hours: int = 3) -> PolarAxes:
     >>> [label.get_text() for label in dial(hours=6).get_xticklabels()]
     ['00:00', '06:00', '12:00', '18:00']
     """
-    if 24 % _validation.integer(hours, "hours", minimum=1):
+    if 24 % check.integer(hours, "hours", minimum=1):
         raise ValueError(f"hours must divide 24, got {hours}")
     marks = np.arange(0, 24, hours)
-    return _clockwise(polar_axes(ax), marks * (2 * np.pi / 24), [f"{hour:02d}:00" for hour in marks])
+    ax = polar_axes(ax)
+    ax.set_theta_zero_location("N")
+    ax.set_theta_direction(-1)
+    return _marked(ax, marks * (2 * np.pi / 24), [f"{hour:02d}:00" for hour in marks])
 
 
-def compass(ax: Axes | None = None, *, clockwise: bool = False, winds: int = 8) -> PolarAxes:
+def compass(ax: Axes | None = None, *, winds: int = 8) -> PolarAxes:
     """Turn polar axes into a compass: north on top, east on the right, bearings β = 90° - φ running clockwise.
+
+    Angles are anti-clockwise from east, as ``mgvm.angles.from_compass`` returns them.
 
     Parameters
     ----------
     ax : polar axes, optional
         Which axes; new ones by default.
-    clockwise : bool, default False
-        Whether the angles to be drawn are bearings in radians, clockwise from north; by default they are
-        anti-clockwise from east, as ``mgvm.angles.from_compass`` returns them.
     winds : {4, 8}
         How many directions have a label and a grid line.
 
@@ -224,19 +217,10 @@ def compass(ax: Axes | None = None, *, clockwise: bool = False, winds: int = 8) 
     if winds not in (4, 8):
         raise ValueError(f"winds must be 4 or 8, got {winds!r}")
     ax = polar_axes(ax)
-    names = _WINDS[:: 8 // winds]
-    bearings = 2 * np.pi / winds * np.arange(winds)
-    if clockwise:
-        return _clockwise(ax, bearings, names)
     ax.set_theta_zero_location("E")
     ax.set_theta_direction(1)
-    return _marked(ax, np.mod(np.pi / 2 - bearings, 2 * np.pi), names)
-
-
-def _clockwise(ax: PolarAxes, places: NDArray[np.floating[Any]], names: Sequence[str]) -> PolarAxes:
-    ax.set_theta_zero_location("N")
-    ax.set_theta_direction(-1)
-    return _marked(ax, places, names)
+    bearings = 2 * np.pi / winds * np.arange(winds)
+    return _marked(ax, np.mod(np.pi / 2 - bearings, 2 * np.pi), _WINDS[:: 8 // winds])
 
 
 def _marked(ax: PolarAxes, places: NDArray[np.floating[Any]], names: Sequence[str]) -> PolarAxes:
@@ -295,7 +279,7 @@ def colour_ring(
     ----------
     ax : polar axes, optional
         Where to draw; new axes by default.
-    unit : {"degrees", "radians", "hours", "compass"}
+    unit : {"degrees", "radians", "hours", "minutes", "days", "months", "compass"}
         Of the labels. Hours and bearings run clockwise from the top.
     label : str, optional
         In the middle of the ring.
@@ -337,6 +321,3 @@ def colour_ring(
     ax.spines["polar"].set_visible(False)
     ax.text(0.0, 0.0, label, ha="center", va="center")
     return ring
-
-
-# Okabe and Ito's blue and a neutral grey: told apart with any kind of colour vision, and in print.

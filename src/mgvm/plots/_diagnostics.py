@@ -9,15 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.plots._axes import flat_axes, scale_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
-    from matplotlib.lines import Line2D
-from numpy.typing import ArrayLike
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -34,15 +30,13 @@ def calibration(
     ax: Axes | None = None,
     *,
     masses: ArrayLike | None = None,
-    band: float = 0.95,
     **line_options: Any,
 ) -> list[Line2D]:
     """Share of the y within their distributions' highest-density regions of mass m, against m.
 
     On the diagonal distributions are honest, below it they claim too much (their regions are too small), above it too
-    little. The grey band is
-    where the line of n honest and independent predictions lies at each m with the probability `band`, by the binomial
-    distribution.
+    little. The grey band is where the line of n honest and independent predictions lies at each m with a probability of
+    95 %, by the binomial distribution.
 
     Parameters
     ----------
@@ -54,8 +48,6 @@ def calibration(
         Where to draw; new axes by default.
     masses : array_like, optional
         The m, each between 0 and 1; 0.02, 0.04, … 0.98 by default.
-    band : float, default 0.95
-        Probability of the grey band.
     **line_options
         Of the line, handed to ``Axes.plot``: color, label and so on.
 
@@ -76,7 +68,7 @@ def calibration(
     """
     nominal = np.linspace(0.02, 0.98, 49) if masses is None else np.ravel(check.fraction(masses, "masses"))
     found = _levels(dist, _seen(dist, y))
-    return reliability(nominal, (found[:, None] <= nominal).mean(axis=0), found.size, ax, band=band, **line_options)
+    return reliability(nominal, (found[:, None] <= nominal).mean(axis=0), found.size, ax, **line_options)
 
 
 def reliability(
@@ -84,8 +76,6 @@ def reliability(
     shares: ArrayLike,
     count: int,
     ax: Axes | None = None,
-    *,
-    band: float = 0.95,
     **line_options: Any,
 ) -> list[Line2D]:
     """The line of `calibration` from numbers: shares of `count` observations in regions of given masses.
@@ -100,8 +90,6 @@ def reliability(
         Observations; the grey band shrinks with it.
     ax : axes, optional
         Where to draw; new axes by default.
-    band : float, default 0.95
-        Probability of the grey band.
     **line_options
         Of the line, handed to ``Axes.plot``.
 
@@ -124,10 +112,10 @@ def reliability(
         )
     if observed.min() < 0.0 or observed.max() > 1.0:
         raise ValueError(f"shares must lie between 0 and 1, got {observed.min():g} to {observed.max():g}")
-    number, chance = check.integer(count, "count", minimum=1), check.single_fraction(band, "band")
+    number = check.integer(count, "count", minimum=1)
     ax = flat_axes(ax)
     fine = np.linspace(0.0, 1.0, 201)
-    ax.fill_between(fine, *_binomial_band(number, fine, chance), color=_CHANCE, linewidth=0.0, zorder=1)
+    ax.fill_between(fine, *_binomial_band(number, fine), color=_CHANCE, linewidth=0.0, zorder=1)
     ax.plot([0.0, 1.0], [0.0, 1.0], color=_IDEAL, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1.5)
     order = np.argsort(nominal, kind="stable")
     options = {"color": _LINE, "linewidth": 1.8, "zorder": 2.5, **line_options}
@@ -141,7 +129,6 @@ def pit_histogram(
     ax: Axes | None = None,
     *,
     bins: int = 10,
-    band: float = 0.95,
     **bar_options: Any,
 ) -> BarContainer:
     """Histogram of F(y) = P(-π <= Θ <= y) as a density: flat, at 1, when the distributions are honest.
@@ -149,7 +136,7 @@ def pit_histogram(
     High ends say that the distributions are too narrow, a hump that they are too wide, a slope that they lean to one
     side. That holds for distributions that are narrow and far from the cut at ±π; for others only flat or not flat can
     be told, and `calibration` says more. The grey band is where a bar of honest and independent predictions ends with
-    the probability `band`, by the binomial distribution.
+    a probability of 95 %, by the binomial distribution.
 
     Parameters
     ----------
@@ -159,8 +146,6 @@ def pit_histogram(
         Where to draw; new axes by default.
     bins : int, default 10
         Number of bars.
-    band : float, default 0.95
-        Probability of the grey band.
     **bar_options
         Handed to ``Axes.bar``: color, label and so on.
 
@@ -180,7 +165,6 @@ def pit_histogram(
     [1.7, 0.48, 0.45, 0.48, 1.9]
     """
     count = check.integer(bins, "bins", minimum=2)
-    chance = check.single_fraction(band, "band")
     found = np.ravel(check.finite(values, "values"))
     if not found.size:
         raise ValueError("values is empty; at least one is needed")
@@ -189,7 +173,7 @@ def pit_histogram(
     which = np.minimum((found * count).astype(np.int64), count - 1)
     heights = np.bincount(which, minlength=count) * (count / found.size)
     ax = flat_axes(ax)
-    lower, upper = count * _binomial_band(found.size, np.array([1.0 / count]), chance)[:, 0]
+    lower, upper = count * _binomial_band(found.size, np.array([1.0 / count]))[:, 0]
     ax.axhspan(lower, upper, color=_CHANCE, linewidth=0.0, zorder=1)
     options = {"color": _BARS, "edgecolor": "white", "linewidth": 0.8, "zorder": 2, **bar_options}
     bars = ax.bar(np.arange(count) / count, heights, width=1.0 / count, align="edge", **options)
@@ -252,12 +236,11 @@ def _levels_by_quantiles(dist: Any, y: FloatArray) -> FloatArray:
     return np.asarray((density > np.asarray(dist.pdf(y))[..., None]).mean(axis=-1))
 
 
-def _binomial_band(count: int, share: FloatArray, chance: float) -> FloatArray:
-    """Shares (2, ...) between which that of `count` trials lies with the given probability."""
+def _binomial_band(count: int, share: FloatArray) -> FloatArray:
+    """Shares (2, ...) between which that of `count` trials lies with a probability of 95 %."""
     from scipy.stats import binom
 
-    tails = np.array([0.5 * (1.0 - chance), 0.5 * (1.0 + chance)])
-    return np.asarray(binom.ppf(tails[:, None], count, share)) / count
+    return np.asarray(binom.ppf([[0.025], [0.975]], count, share)) / count
 
 
 def _dress_shares(ax: Axes) -> None:
@@ -365,7 +348,7 @@ def trace(
         Where to draw; new axes by default.
     angle : int, optional
         Which angle; the log density by default (the first angle for an array).
-    unit : {"degrees", "radians", "hours", "compass"}
+    unit : {"degrees", "radians", "hours", "minutes", "days", "months", "compass"}
         Of the angle.
     **options
         Handed to ``Axes.plot``.

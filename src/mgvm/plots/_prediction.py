@@ -6,25 +6,19 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numpy.typing import ArrayLike
+from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import flat_axes
+from mgvm.plots._axes import flat_axes, scale_of
 from mgvm.plots._circle import circular_density, rose
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.projections.polar import PolarAxes
-from numpy.typing import NDArray
-
-from mgvm import _validation
-from mgvm.plots._axes import scale_of
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
     from matplotlib.collections import LineCollection, QuadMesh
+    from matplotlib.projections.polar import PolarAxes
 
+# Okabe and Ito's blue and vermilion: told apart with any kind of colour vision.
 _INSIDE, _OUTSIDE = "#0072B2", "#D55E00"
 _ARC = "#4D4D4D"
 _SEEN = "#B03A2E"
@@ -83,8 +77,8 @@ def arcs(
     >>> len(wide.get_segments()), len(needles.get_segments())
     (2, 2)
     """
-    shares = np.sort(_validation.fraction(list(masses), "masses"))[::-1]
-    size = _validation.single_positive(radius, "radius")
+    shares = np.sort(check.fraction(list(masses), "masses"))[::-1]
+    size = check.single_positive(radius, "radius")
     places = _places(dist, x, y)
     sets = [np.asarray(dist.interval(float(share))).reshape(len(places), -1, 2) for share in shares]
     ax = flat_axes(ax)
@@ -95,7 +89,7 @@ def arcs(
         options = {"color": _ARC, "linewidth": float(width), "capstyle": "butt", **line_options}
         drawn.append(_glyphs(ax, [size * _turned(one, compass) for one in path], places[owner], options))
     if observed is not None:
-        angles = _validation.angle_data(observed, "observed").ravel()
+        angles = check.angle_data(observed, "observed").ravel()
         if angles.size != len(places):
             raise ValueError(
                 f"observed must have an angle for each of the {len(places)} distributions, got {angles.size}"
@@ -112,13 +106,7 @@ def _places(dist: Any, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
         raise TypeError(
             f"distribution must be a distribution on the circle, as from predict_dist, got {type(dist).__name__}"
         )
-    east, north = (np.ravel(_validation.finite(value, name)) for value, name in ((x, "x"), (y, "y")))
-    count = int(np.prod(dist.batch_shape))
-    if not east.size == north.size == count:
-        raise ValueError(
-            f"x and y must have a value for each of the {count} distributions, got {east.size} and {north.size}"
-        )
-    return np.stack([east, north], axis=1)
+    return _pairs(x, y, int(np.prod(dist.batch_shape)), "distributions")
 
 
 def _arc_paths(ends: NDArray[np.float64]) -> tuple[NDArray[np.int64], list[NDArray[np.float64]]]:
@@ -155,12 +143,9 @@ def _needles(
 def _glyphs(ax: Axes, lines: Sequence[Any], places: NDArray[np.float64], options: dict[str, Any]) -> LineCollection:
     """Lines in points, each about its place."""
     from matplotlib.collections import LineCollection
-    from matplotlib.transforms import Affine2D
 
-    # A figure's own scale is in inches.
-    points: Any = Affine2D().scale(1.0 / 72.0) + ax.figure.dpi_scale_trans
     drawn = LineCollection(lines, offsets=places, offset_transform=ax.transData, **options)
-    drawn.set_transform(points)
+    drawn.set_transform(_points(ax))
     ax.add_collection(drawn, autolim=False)
     return drawn
 
@@ -190,7 +175,7 @@ def predictive_density(
         Inputs and angles that were seen, drawn as points in every turn.
     turns : int, default 2
         Turns of the angle, the first around 0, or from 0 on for hours and bearings.
-    unit : {"degrees", "radians", "hours", "compass"}
+    unit : {"degrees", "radians", "hours", "minutes", "days", "months", "compass"}
         Of the angle on the axes. The density is per radian. The bearings of "compass" are those of
         ``mgvm.angles.to_compass``.
     points : int, default 360
@@ -213,7 +198,7 @@ def predictive_density(
     >>> [label.get_text() for label in shades.axes.get_yticklabels()]
     ['−360°', '−180°', '0°', '180°', '360°']
     """
-    inputs = _validation.finite(x, "x")
+    inputs = check.finite(x, "x")
     shape = getattr(dist, "batch_shape", None)
     if inputs.ndim != 1 or inputs.size < 2 or (np.diff(inputs) <= 0).any():
         raise ValueError(f"x must be a row of at least two increasing inputs, got shape {inputs.shape}; sort it first")
@@ -221,8 +206,8 @@ def predictive_density(
         raise ValueError(
             f"distribution must be a batch of {inputs.size} distributions, one for each input, its shape is {shape}"
         )
-    scale, count = scale_of(unit), _validation.integer(turns, "turns", minimum=1)
-    steps = _validation.integer(points, "points", minimum=8)
+    scale, count = scale_of(unit), check.integer(turns, "turns", minimum=1)
+    steps = check.integer(points, "points", minimum=8)
     seen = None if observed is None else _observed(observed)
     places = scale.middle + scale.turn * (np.arange(count * steps + 1) / steps - 0.5 * count)
     density = np.asarray(dist[:, None].pdf(scale.angle(places[:steps])))
@@ -244,8 +229,8 @@ def predictive_density(
 def _observed(observed: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
     if not isinstance(observed, tuple | list) or len(observed) != 2:
         raise TypeError("observed must be a pair, the inputs and the angles that were seen: observed=(x, angles)")
-    inputs = np.ravel(_validation.finite(observed[0], "observed[0]"))
-    angles = np.ravel(_validation.angle_data(observed[1], "observed[1]"))
+    inputs = np.ravel(check.finite(observed[0], "observed[0]"))
+    angles = np.ravel(check.angle_data(observed[1], "observed[1]"))
     if inputs.size != angles.size:
         raise ValueError(f"observed must have as many inputs as angles, got {inputs.size} and {angles.size}")
     return inputs, angles
@@ -316,7 +301,9 @@ def roses_on_map(
     3
     """
     sets = [np.ravel(check.angle_data(part, f"angles[{k}]")) for k, part in enumerate(angles)]
-    places = _pairs(x, y, len(sets))
+    if not sets:
+        raise ValueError("angles is empty; give a set of angles for each place, at least one")
+    places = _pairs(x, y, len(sets), "sets of angles")
     centres = places if at is None else _centres(at, len(sets))
     diameter = check.single_positive(size, "size")
     if dist is not None and getattr(dist, "batch_shape", None) != (len(sets),):
@@ -348,14 +335,11 @@ def roses_on_map(
     return roses
 
 
-def _pairs(x: ArrayLike, y: ArrayLike, count: int) -> FloatArray:
+def _pairs(x: ArrayLike, y: ArrayLike, count: int, what: str) -> FloatArray:
+    """Places (count, 2), one for each of `what`."""
     east, north = np.ravel(check.finite(x, "x")), np.ravel(check.finite(y, "y"))
-    if not count:
-        raise ValueError("angles is empty; give a set of angles for each place, at least one")
     if not east.size == north.size == count:
-        raise ValueError(
-            f"x and y must have a value for each of the {count} sets of angles, got {east.size} and {north.size}"
-        )
+        raise ValueError(f"x and y must have a value for each of the {count} {what}, got {east.size} and {north.size}")
     return np.stack([east, north], axis=1)
 
 
@@ -366,14 +350,19 @@ def _centres(at: ArrayLike, count: int) -> FloatArray:
     return centres
 
 
+def _points(ax: Axes) -> Any:
+    """The transform of sizes in points: a figure's own scale is in inches."""
+    from matplotlib.transforms import Affine2D
+
+    return Affine2D().scale(1.0 / 72.0) + ax.figure.dpi_scale_trans
+
+
 def _inset(ax: Axes, centre: FloatArray, diameter: float, dress: Callable[[PolarAxes], object] | None) -> PolarAxes:
     """Polar axes of a size in points about a point of the map."""
-    from matplotlib.transforms import Affine2D, ScaledTranslation
+    from matplotlib.transforms import ScaledTranslation
 
-    # A figure's own scale is in inches.
-    points: Any = Affine2D().scale(1.0 / 72.0) + ax.figure.dpi_scale_trans
     to_page: Any = ax.transData
-    about = points + ScaledTranslation(float(centre[0]), float(centre[1]), to_page)
+    about = _points(ax) + ScaledTranslation(float(centre[0]), float(centre[1]), to_page)
     corner = (-0.5 * diameter, -0.5 * diameter, diameter, diameter)
     inset: Any = ax.inset_axes(corner, transform=about, projection="polar", zorder=3)
     if dress is None:
@@ -390,6 +379,3 @@ def _furthest(inset: PolarAxes) -> float:
     bars = [float(bar.get_height()) for bar in inset.patches if hasattr(bar, "get_height")]
     curves = [float(np.max(np.asarray(line.get_ydata(), dtype=float))) for line in inset.lines]
     return max(bars + curves)
-
-
-# Okabe and Ito's blue and vermilion: told apart with any kind of colour vision.

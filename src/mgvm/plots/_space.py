@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,17 +11,15 @@ from numpy.typing import ArrayLike
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.plots._axes import flat_axes, solid_axes
+from mgvm.plots._torus import on_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-from collections.abc import Callable
-
-from mgvm.plots._torus import on_grid
 
 _LINK, _SEEN, _TRUE = "#D1495B", "#6C7A89", "#1A1A1A"
 
 
-def joint_places(model: Any, angles: ArrayLike, tree: Any = None) -> list[FloatArray]:
+def joint_places(model: Any, angles: ArrayLike) -> list[FloatArray]:
     """For every marker the points from its parent, or its fixed point, over hidden joints to itself.
 
     The last of marker m is c_m + Σ_d a_md cos φ_d + b_md sin φ_d, the model's own place of the marker.
@@ -31,15 +30,13 @@ def joint_places(model: Any, angles: ArrayLike, tree: Any = None) -> list[FloatA
         Fitted with ``structure`` a KinematicTree or "tree".
     angles : array_like, shape (n, D)
         Latent angles, as from ``transform``; radians.
-    tree : KinematicTree, optional
-        Which marker hangs on which; that of the model by default.
 
     Returns
     -------
     list of ndarray, shape (n, links + 1, dimension)
         One for each marker.
     """
-    tree = _tree_of(model) if tree is None else tree
+    tree = _tree_of(model)
     turned = _frames(check.angles(angles, "angles"), tree.n_angles, "angles")
     cosine, sine = np.cos(turned), np.sin(turned)
     offset = np.asarray(model.offset_).reshape(-1, tree.dimension)
@@ -63,7 +60,6 @@ def skeleton(
     angles: ArrayLike,
     ax: Axes | None = None,
     *,
-    tree: Any = None,
     observed: ArrayLike | None = None,
     truth: ArrayLike | None = None,
     **line_options: Any,
@@ -82,8 +78,6 @@ def skeleton(
         Latent angles of the frames, as from ``transform``; radians.
     ax : axes, optional
         Where to draw; new axes by default. They must be 3-D for a tree in space.
-    tree : KinematicTree, optional
-        Which marker hangs on which; that of the model by default.
     observed, truth : array_like, shape (M,) or (n, M), optional
         Rows to compare with, drawn as crosses and as rings: what was seen, and where the markers were.
     **line_options
@@ -105,8 +99,7 @@ def skeleton(
     >>> len(skeleton(model, model.transform(hand[:5])))
     5
     """
-    tree = _tree_of(model) if tree is None else tree
-    chains = joint_places(model, angles, tree)
+    tree, chains = _tree_of(model), joint_places(model, angles)
     count = len(chains[0])
     marks: list[tuple[FloatArray, dict[str, Any]]] = [
         (_frames(check.finite_or_nan(rows, name), tree.n_columns, name, count), style)
@@ -145,8 +138,7 @@ def _tree_of(model: Any) -> Any:
     tree = getattr(getattr(model, "structure_", None), "tree", None)
     if tree is None:
         raise ValueError(
-            "model has no skeleton, its structure is no tree; fit it with structure=KinematicTree(...) or 'tree', or "
-            "say with tree= which marker hangs on which"
+            "model has no skeleton, its structure is no tree; fit it with structure=KinematicTree(...) or 'tree'"
         )
     return tree
 

@@ -11,19 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from mgvm import _validation
+from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.circle.highest_density import grid_levels
-from mgvm.plots._axes import Scale, flat_axes, scale_of
+from mgvm.plots._axes import Scale, flat_axes, new_figure, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.contour import QuadContourSet
-from mgvm import _validation as check
-from mgvm.plots._axes import new_figure
-
-if TYPE_CHECKING:
-    from matplotlib.axes import Axes
 
 # One hue, so that lightness alone tells: darker is more probable, in colour, in grey and in print.
 _MAP = "Blues"
@@ -51,7 +46,7 @@ def torus_density(
         Where to draw; new axes by default. The first angle runs to the right, the second upwards.
     masses : sequence of float
         Shares of the mass, each between 0 and 1.
-    unit : {"degrees", "radians", "hours", "compass"}
+    unit : {"degrees", "radians", "hours", "minutes", "days", "months", "compass"}
         Of the axes. The bearings of "compass" are those of ``mgvm.angles.to_compass``.
     points : int, default 240
         Grid points along each angle.
@@ -71,9 +66,9 @@ def torus_density(
     >>> len(regions.levels)  # the two densities that bound the regions, and the highest of all
     3
     """
-    shares = np.sort(_validation.fraction(list(masses), "masses"))[::-1]
+    shares = np.sort(check.fraction(list(masses), "masses"))[::-1]
     scale = scale_of(unit)
-    axis = grid_axis(scale, _validation.integer(points, "points", minimum=8))
+    axis = grid_axis(scale, check.integer(points, "points", minimum=8))
     density = on_grid(dist, scale.angle(axis[:-1]))
     return regions(flat_axes(ax), density, shares, scale, contour_options)
 
@@ -142,7 +137,7 @@ def torus_scatter(angles: ArrayLike, ax: Axes | None = None, *, unit: str = "deg
         Radians, any real numbers.
     ax : axes, optional
         Where to draw; new axes by default.
-    unit : {"degrees", "radians", "hours", "compass"}
+    unit : {"degrees", "radians", "hours", "minutes", "days", "months", "compass"}
         Of the axes.
     **scatter_options
         Handed to ``Axes.scatter``: s, color, alpha and so on.
@@ -160,7 +155,7 @@ def torus_scatter(angles: ArrayLike, ax: Axes | None = None, *, unit: str = "deg
     >>> len(drawn.get_offsets())
     667
     """
-    values = _validation.angle_data(angles, "angles")
+    values = check.angle_data(angles, "angles")
     if values.ndim != 2 or values.shape[1] != 2:
         raise ValueError(f"angles must have shape (N, 2), got {values.shape}; choose two columns, angles[:, [0, 1]]")
     scale = scale_of(unit)
@@ -231,7 +226,7 @@ def torus_pairs(
         An empty one to draw in; a new one by default.
     names : sequence of str, optional
         Of the angles; φ1, φ2, … by default.
-    unit : {"degrees", "radians", "hours", "compass"}
+    unit : {"degrees", "radians", "hours", "minutes", "days", "months", "compass"}
         Of the axes.
     masses : sequence of float
         Shares of the mass, each between 0 and 1.

@@ -29,35 +29,36 @@ def minimize(
     start: FloatArray,
     bounds: FloatArray,
     *,
-    curvature: float,
+    curvature: float | FloatArray,
     longest: float = 1.0,
     gain: float = 1e-2,
     max_steps: int = 60,
     give_up: Callable[[Point, float], bool] | None = None,
+    patience: int = 3,
 ) -> FloatArray:
     """The end of a descent: where a step promises less than `gain`.
 
-    `curvature` is a guess of the second derivatives; no parameter moves by more than `longest` in a step. Once it has
-    made three steps, after which the curvature is known well enough, `give_up` is asked with where it is and what the
-    next step promises.
+    `curvature` is a guess of the second derivatives, a number or a matrix; no parameter moves by more than `longest` in
+    a step. Once it has made `patience` steps, after which the curvature is known well enough, `give_up` is asked with
+    where it is and what the next step promises.
     """
     x = np.clip(start, bounds[:, 0], bounds[:, 1])
     here = Point(x, *function(x))
-    inverse = np.eye(x.size) / curvature
+    first = inverse = np.asarray(np.linalg.inv(curvature * np.eye(x.size) if np.ndim(curvature) == 0 else curvature))
     for count in range(max_steps):
         # Parameters that would leave their bounds stay where they are.
         slope = here.gradient
         free = ~(((here.x <= bounds[:, 0]) & (slope > 0.0)) | ((here.x >= bounds[:, 1]) & (slope < 0.0)))
         step = np.where(free, -(inverse * np.outer(free, free)) @ slope, 0.0)
         promised = -0.5 * float(step @ slope)
-        if promised < gain or (give_up is not None and count >= 3 and give_up(here, promised)):
+        if promised < gain or (give_up is not None and count >= patience and give_up(here, promised)):
             break
         step *= min(1.0, longest / float(np.abs(step).max()))
         there = _backtrack(function, here, step, bounds)
         if there is None:
-            if (inverse == np.diag(np.diagonal(inverse))).all():
+            if inverse is first:
                 break
-            inverse = np.eye(x.size) / curvature
+            inverse = first
             continue
         inverse = _update(inverse, there.x - here.x, there.gradient - here.gradient)
         here = there

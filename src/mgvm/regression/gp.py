@@ -8,16 +8,14 @@ circle, τ, is given by name, by number, or chosen by K-fold comparison (the end
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
-from dataclasses import replace
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import clone
-from sklearn.model_selection import GroupKFold
 
 from mgvm import _validation as check
+from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
@@ -30,17 +28,18 @@ from mgvm.regression.base import (
     validate_queries,
     validate_training,
 )
-from mgvm.regression.engines import paper
 from mgvm.regression.engines.base import Engine, Posterior, Problem, UnresolvedError
 from mgvm.regression.engines.chain import ChainEngine, is_exponential
 from mgvm.regression.engines.dense import DenseEngine
+from mgvm.regression.engines.markov import MarkovEngine, line_terms
 from mgvm.regression.engines.neighbors import NeighborsEngine
 from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Noise, Replicates
 from mgvm.regression.prediction import convolve_noise, mix_densities, row_log_densities
-from mgvm.regression.search import SearchOptions, SearchResult, orders_worth_trying, search
+from mgvm.regression.search import SearchOptions, SearchResult, count_distinct, orders_worth_trying, search
 
-ENGINES = ("auto", "ep", "neighbors", "chain", "mean_field", "gibbs")
+ENGINES = ("auto", "ep", "markov", "neighbors", "chain", "mean_field", "gibbs")
 MANY = 1500  # inputs above which "auto" leaves the dense kernel matrix
+LONG = 200  # inputs on a line above which it does without: fewer are fitted before the other way is compiled
 FEW = 60  # inputs up to which "auto" averages over hyper-parameters
 
 
@@ -55,9 +54,9 @@ class CircularGPRegressor(CircularRegressor):
 
     Parameters
     ----------
-    kernel : scikit-learn kernel, "precomputed" or None
-        Of both coordinates of the vector. None tries a Matérn-1/2 and a Matérn-3/2 with a constant and keeps the
-        better. Circular inputs go in as cos and sin, or with a periodic kernel. With "precomputed", X is the Gram
+    kernel : scikit-learn kernel, list of kernels, "precomputed" or None
+        Of both coordinates of the vector. Of a list the best is kept; None tries a Matérn-1/2 and a Matérn-3/2 with a
+        constant. Circular inputs go in as cos and sin, or with a periodic kernel. With "precomputed", X is the Gram
         matrix of the training inputs, and at prediction the matrix (M, N) of the queries with them. Its
         hyper-parameters are where the search starts, and the centre of a weak prior (a factor of e^1.5 either way).
     noise_order : int or "auto"
@@ -67,12 +66,14 @@ class CircularGPRegressor(CircularRegressor):
         τ of the factor exp(-(|x| - 1)²/2τ²): 1, 0, infinity, or a number. "cv" compares 0, ½, 1 and infinity by five
         folds of whole inputs (of `groups` if given), at twenty times the cost, and keeps 1 unless another is better by
         more than a standard error. Leave-one-out does not tell: at small τ it is too sure of itself.
-    inference : {"auto", "ep", "neighbors", "chain", "mean_field", "gibbs"}
-        "ep" is expectation propagation with the dense kernel matrix; "neighbors" the same where each input hears its
-        nearest `n_neighbors` alone, for many inputs; "chain" exact, for one input column, the kernel
-        ConstantKernel() * Matern(nu=0.5) and radial_scale="hard". "auto" takes the chain where it applies, and
-        neighbours above 1,500 inputs. The last two are for the hard circle, for comparison with the paper. An engine
-        refuses what it cannot do.
+    inference : {"auto", "ep", "markov", "neighbors", "chain", "mean_field", "gibbs"}
+        "ep" is expectation propagation with the dense kernel matrix; "markov" the same, to rounding, in a time that
+        grows with the number of inputs alone, for one input column (a time series) and sums of constants and Matérn
+        kernels; "neighbors" the same where each input hears its nearest `n_neighbors` alone, for many inputs; "chain"
+        exact, for one input column, the kernel ConstantKernel() * Matern(nu=0.5) and radial_scale="hard". "auto" takes
+        the chain where it applies, else "markov" where that does and inputs are more than 200, and neighbours above
+        1,500 inputs. The last two are for the hard circle, for comparison with the paper. An engine refuses what it
+        cannot do.
     selection : {"auto", "loo", "evidence"} or None
         What hyper-parameters are learnt by; None keeps the kernel's own. "evidence" needs radial_scale="free" or
         the chain. Where `fit` is given groups, "auto" means blocked folds.
@@ -90,11 +91,14 @@ class CircularGPRegressor(CircularRegressor):
         the dense kernel matrix.
     tol : float or None
         Mismatch of moments, in standard deviations, at which inference has converged at the learnt hyper-parameters;
-        None takes 1e-7 for "ep" and 1e-3 for "neighbors". The chain is exact.
+        None takes 1e-7 for "ep" and "markov", 1e-3 for "neighbors". The chain is exact.
     n_starts : int
         Searches for every kernel: from its own hyper-parameters, with length scales a fifth of those, then at random.
     random_state : int, Generator, RandomState or None
         For random starts and for Gibbs sampling.
+    warm_start : bool
+        Begin where the last fit has ended, with its kernel and noise, and look at no others: learn from a few hundred
+        rows, then refine on all of them. With selection=None nothing is learnt again.
     verbose : int
         1 prints progress every other second, 2 every fit.
 
@@ -149,6 +153,7 @@ class CircularGPRegressor(CircularRegressor):
         tol: float | None = None,
         n_starts: int = 2,
         random_state: Any = None,
+        warm_start: bool = False,
         verbose: int = 0,
     ) -> None:
         self.kernel = kernel
@@ -164,6 +169,7 @@ class CircularGPRegressor(CircularRegressor):
         self.tol = tol
         self.n_starts = n_starts
         self.random_state = random_state
+        self.warm_start = warm_start
         self.verbose = verbose
 
     # ---- fitting --------------------------------------------------------------------------------------------------
@@ -190,14 +196,21 @@ class CircularGPRegressor(CircularRegressor):
         merged = keep_rows_apart(data) if self._is_gram() else merge_replicates(data)
         priors.warn_of_length_scales(self.kernel, merged.inputs)
         folds = folds_of(groups, merged, data.y.size)
-        if radial_scale is None:
-            radial_scale, self.radial_scale_scores_ = choose_radial_scale(self, data, merged, groups)
-        kernels = self._kernels(merged.inputs)
-        self._keep(data, merged, self._search(merged, folds, radial_scale, kernels), radial_scale)
+        with single_thread:
+            if radial_scale is None:
+                radial_scale, self.radial_scale_scores_ = choose_radial_scale(self, data, merged, groups)
+            last = self._posteriors[0][1] if self.warm_start and hasattr(self, "_posteriors") else None
+            kernels = self._kernels(merged.inputs, last)
+            self._keep(data, merged, self._search(merged, folds, radial_scale, kernels, last), radial_scale)
         return self
 
     def _search(
-        self, merged: MergedTraining, folds: np.ndarray | None, radial_scale: float, kernels: list[Any]
+        self,
+        merged: MergedTraining,
+        folds: np.ndarray | None,
+        radial_scale: float,
+        kernels: list[Any],
+        last: Posterior | None,
     ) -> SearchResult:
         """The posterior at the best hyper-parameters, or several with their weights."""
         selection = None if self.selection is None else check.choice(self.selection, "selection", _SELECTIONS)
@@ -212,6 +225,7 @@ class CircularGPRegressor(CircularRegressor):
             average=self._averages(name, selection, criterion, len(merged.inputs)),
             rng=check.generator(self.random_state, "random_state"),
             verbose=int(self.verbose),
+            start=None if last is None else np.concatenate([last.prior.theta, last.rho]),
         )
 
         def find(name: str) -> SearchResult:
@@ -221,8 +235,17 @@ class CircularGPRegressor(CircularRegressor):
                     name, Problem(merged.inputs, merged.replicates, prior, noise, radial_scale, criterion, folds)
                 )
 
-            noises = self._noises(make_engine, merged.replicates, kernels, options)
-            return search(make_engine, kernels, noises, options)
+            def further(posterior: Posterior) -> list[Noise]:
+                residuals, weights = _residuals(posterior, merged.replicates)
+                orders = orders_worth_trying(residuals, weights, _supported_order(residuals))
+                return [self._noise_of(order) for order in orders]
+
+            if last is not None:
+                return search(make_engine, kernels, self._noise, options)
+            if self.noise_order == "auto":
+                return search(make_engine, kernels, self._noise_of(1), options, further)
+            order = check.integer(self.noise_order, "noise_order", minimum=1)
+            return search(make_engine, kernels, self._noise_of(order), options)
 
         try:
             return find(name)
@@ -258,6 +281,7 @@ class CircularGPRegressor(CircularRegressor):
 
     # ---- predicting -----------------------------------------------------------------------------------------------
 
+    @single_thread
     def predict_dist(self, X: Any, *, joint: bool = False) -> GridDensity:
         """The predictive distribution of the angle at every row of X, one batch.
 
@@ -284,6 +308,8 @@ class CircularGPRegressor(CircularRegressor):
                 f"joint=True is for the paper's model, got a radial scale of {self.radial_scale_:g}: use "
                 "radial_scale='hard' and contaminated=False"
             )
+        from mgvm.regression.engines import paper
+
         method = self.inference if self.inference in ("mean_field", "gibbs") else "ep"
         sites = paper.likelihood_parameters(self._noise, posterior.rho, self._merged.replicates)
         rng = check.generator(self.random_state, "random_state")
@@ -294,9 +320,13 @@ class CircularGPRegressor(CircularRegressor):
     def _is_gram(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def _kernels(self, inputs: FloatArray) -> list[Any]:
+    def _kernels(self, inputs: FloatArray, last: Posterior | None) -> list[Any]:
+        if last is not None and not self._is_gram():
+            return [last.prior.kernels[0]]
         if self.kernel is None:
             return priors.default_kernels(inputs)
+        if isinstance(self.kernel, (list, tuple)) and self.kernel:
+            return [priors.check_kernel(kernel) for kernel in self.kernel]
         return [priors.gram_kernel(inputs) if self._is_gram() else priors.check_kernel(self.kernel)]
 
     def _engine_name(self, radial_scale: float, merged: MergedTraining, criterion: str, kernels: list[Any]) -> str:
@@ -306,6 +336,9 @@ class CircularGPRegressor(CircularRegressor):
             return "ep" if name == "auto" else name
         if radial_scale == 0.0 and merged.inputs.shape[1] == 1 and is_exponential(kernels[0]):
             return "chain"
+        on_line = merged.inputs.shape[1] == 1 and all(line_terms(kernel) is not None for kernel in kernels)
+        if on_line and len(merged.inputs) > LONG and criterion == "loo":
+            return "markov"
         return "neighbors" if len(merged.inputs) > MANY and criterion == "loo" else "ep"
 
     def _engine(self, name: str, problem: Problem) -> Engine[Any]:
@@ -316,7 +349,13 @@ class CircularGPRegressor(CircularRegressor):
         if name == "neighbors":
             count = None if self.n_neighbors is None else check.integer(self.n_neighbors, "n_neighbors", minimum=1)
             return NeighborsEngine(problem, tol, count)
-        return DenseEngine(problem, tol) if name == "ep" else paper.PaperEngine(problem, tol, method=name)
+        if name == "markov":
+            return MarkovEngine(problem, tol)
+        if name == "ep":
+            return DenseEngine(problem, tol)
+        from mgvm.regression.engines.paper import PaperEngine  # here, since it loads all engines of inference
+
+        return PaperEngine(problem, tol, method=name)
 
     def _averages(self, engine: str, selection: str | None, criterion: str, size: int) -> bool:
         """Whether predictions are averaged over hyper-parameters."""
@@ -330,20 +369,6 @@ class CircularGPRegressor(CircularRegressor):
                 "inference='ep' and selection='loo'"
             )
         return bool(self.average)
-
-    def _noises(
-        self,
-        make_engine: Callable[[Any, Noise], Engine[Any]],
-        replicates: Replicates,
-        kernels: list[Any],
-        options: SearchOptions,
-    ) -> list[Noise]:
-        """Noise distributions to try: of the order asked for, or of those that residuals suggest."""
-        if self.noise_order != "auto":
-            return [self._noise_of(check.integer(self.noise_order, "noise_order", minimum=1))]
-        found = search(make_engine, kernels[:1], [self._noise_of(1)], replace(options, average=False))
-        residuals = _residuals(found.posteriors[0][1], replicates)
-        return [self._noise_of(order) for order in orders_worth_trying(residuals, replicates.weights)]
 
     def _noise_of(self, order: int) -> Noise:
         clean = GvMNoise(order, self.symmetric_noise)
@@ -385,11 +410,35 @@ def folds_of(groups: ArrayLike | None, merged: MergedTraining, count: int) -> np
     return folds
 
 
-def _residuals(posterior: Posterior, replicates: Replicates) -> FloatArray:
-    """Angles less the mean directions that all other inputs predict."""
-    centre = np.asarray(posterior.leave_one_out().mean_direction())
+def _residuals(posterior: Posterior, replicates: Replicates) -> tuple[FloatArray, FloatArray]:
+    """Angles less the mean directions that all other inputs predict, and their weights.
+
+    Where nothing is predicted there is no direction: such rows are left out. A single input needs none, since its
+    angles share it whatever it is.
+    """
     sizes = np.diff(np.append(replicates.starts, replicates.angles.size))
-    return np.asarray(replicates.angles - np.repeat(centre, sizes))
+    if sizes.size == 1:
+        return replicates.angles, replicates.weights
+    centre = np.repeat(np.asarray(posterior.leave_one_out().mean_direction()), sizes)
+    told = np.isfinite(centre)
+    return replicates.angles[told] - centre[told], replicates.weights[told]
+
+
+def _supported_order(residuals: FloatArray, highest: int = 4) -> int:
+    """The highest order of noise to try: that of rush hours, or less, with a warning, where residuals do not tell it.
+
+    With fewer different residuals than its order plus one the likelihood of a distribution has no maximum.
+    """
+    distinct = count_distinct(residuals)
+    supported = min(highest, max(1, distinct - 1))
+    if supported < highest:
+        warnings.warn(
+            f"noise_order='auto' tries orders up to {supported} alone, not {highest}: the number of different angles "
+            f"about the predicted directions is {distinct}, and an order needs more of them than itself; give more "
+            "rows, or the order you know as noise_order",
+            stacklevel=7,
+        )
+    return supported
 
 
 # ---- the radial scale -----------------------------------------------------------------------------------------------
@@ -426,6 +475,8 @@ def choose_radial_scale(
         raise ValueError(
             f"radial_scale='cv' needs 2 {what} at least to hold one out, got {count}; use radial_scale='soft'"
         )
+    from sklearn.model_selection import GroupKFold  # here, since it loads all metrics
+
     folds = list(GroupKFold(min(n_folds, count), shuffle=True, random_state=0).split(rows, groups=units))
     found: dict[float, FloatArray] = {}
     for scale in _CANDIDATES:

@@ -1,20 +1,32 @@
-"""From a Gaussian in the plane at every query point to the density of the angle there.
+"""Predictive distributions of circular regression.
 
 The direction of the Gaussian on the soft circle is the latent angle; convolution with the noise gives the observed one.
 Leave-one-out densities of single rows come from the latent density without an input's observations, to which all of
-them but one are added again. Everything is a `GridDensity`: values on a periodic grid.
+them but one are added again. Everything is a `GridDensity` on nodes of each row's own.
+
+The convolution is a trapezoid sum of exponentials of logarithms, over points so close that the product of the latent
+density and the noise is resolved wherever the two meet: log densities are right to 1e-6 as long as the density is above
+1e-30 of its peak, and below that they have the right order of magnitude.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from typing import NamedTuple
+
 import numpy as np
+from scipy.special import erfcx
 
 from mgvm._grids import log_sum_exp, periodic_grid
-from mgvm._numerics.soft_circle import direction_log_density
-from mgvm._validation import FloatArray
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.circle.base import CircularDistribution
+from mgvm.circle.graded_nodes import Features, features_of, find_features, resolve_density
 from mgvm.circle.grid_density import GridDensity
+from mgvm.circle.gvm import GvM
 from mgvm.inference._planar_gaussian import are_positive_definite, natural_parameters
-from mgvm.regression.noise import Noise, Replicates
+from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Noise, Replicates
+
+_TURN = 2.0 * np.pi
 
 
 def cells(concentration: float) -> int:
@@ -28,45 +40,261 @@ def radial_precision(radial_scale: float) -> float:
     return -1.0 if radial_scale == 0.0 else radial_scale**-2.0
 
 
-def project_gaussians(mean: FloatArray, covariance: FloatArray, radial_scale: float) -> GridDensity:
+# ---- the latent direction -------------------------------------------------------------------------------------------
+
+
+class Directions(GridDensity):
+    """Directions of Gaussians in the plane on the soft circle: grid densities that know their formula."""
+
+    _trailing = {**GridDensity._trailing, "_natural": 1, "_constant": 0, "_pull": 0, "_features": 2}
+    _natural: FloatArray  # of the Gaussians
+    _pull: FloatArray  # τ⁻², the same for all
+    _constant: FloatArray  # what the formula lacks
+    _features: FloatArray  # places and widths of the peaks
+
+    def __init__(self, natural: FloatArray, radial_scale: float):
+        pull = radial_precision(radial_scale)
+
+        def evaluate(rows: np.ndarray, x: FloatArray) -> FloatArray:
+            return direction_logs(natural[rows, None, :], np.cos(x), np.sin(x), pull)
+
+        features = find_features(evaluate, len(natural))
+        values, nodes = resolve_density(evaluate, features)
+        super().__init__(values, nodes)
+        constant = self.log_values[:, 0] - values[:, 0]
+        places = np.stack(features, axis=1)
+        self._set(_natural=natural, _constant=constant, _pull=np.full(len(natural), pull), _features=places)
+
+    def log_towards(self, cosine: FloatArray, sine: FloatArray) -> FloatArray:
+        """Log densities of a flat batch at angles given by cosine and sine (R, m), by the formula."""
+        pull = float(self._pull[0]) if self._size else 0.0
+        return self._constant[:, None] + direction_logs(self._natural[:, None, :], cosine, sine, pull)
+
+
+def direction_logs(natural: FloatArray, cosine: FloatArray, sine: FloatArray, pull: float) -> FloatArray:
+    """log I₁, or the distribution on the circle itself where the radial precision `pull` is negative; unnormalised.
+
+    In the direction u, with a and b of `mgvm._numerics.soft_circle` and D = b/√a, I₁ = J₁(D)/a and J₁(D) =
+    1 + D √(π/2) e^{D²/2} erfc(-D/√2).
+    """
+    first, second, xx, xy, yy = np.moveaxis(natural, -1, 0)
+    linear = first * cosine + second * sine
+    square = (xx * cosine + xy * sine) * cosine + yy * sine**2
+    if pull < 0.0:
+        return np.asarray(linear + square)
+    precision = pull - 2.0 * square
+    d = (linear + pull) / np.sqrt(precision)
+    # Beyond 7 the rest, φ(D)/D³, is below 1e-13 of the whole.
+    out = 0.5 * d**2 + np.log(np.sqrt(_TURN) * np.maximum(d, 1.0) / precision)
+    small = d < 7.0
+    if small.any():
+        here = d[small]
+        near = np.maximum(here, -30.0)
+        rest = 1.0 + near * np.sqrt(0.5 * np.pi) * erfcx(-near * np.sqrt(0.5))
+        # ∫ t exp(-t²/2 - |D|t) dt = D⁻² - 3 D⁻⁴ + 15 D⁻⁶ - …: at -30 the sum above has lost three digits.
+        inverse = 1.0 / np.maximum(here**2, 100.0)
+        series = inverse * (1.0 - inverse * (3.0 - inverse * (15.0 - inverse * (105.0 - 945.0 * inverse))))
+        out[small] = np.log(np.where(here < -30.0, series, rest) / precision[small])
+    return np.asarray(out)
+
+
+def project_gaussians(mean: FloatArray, covariance: FloatArray, radial_scale: float) -> Directions:
     """Directions of Gaussians in the plane, given by means (M, 2) and covariances (M, 2, 2), on the soft circle."""
     if not are_positive_definite(covariance).all():
-        raise ValueError("a predictive covariance is not positive definite; add a WhiteKernel to the kernel")
-    return project_natural(natural_parameters(mean, covariance), radial_scale)
+        raise np.linalg.LinAlgError("a predictive covariance is not positive definite")
+    return Directions(natural_parameters(mean, covariance), radial_scale)
 
 
-def project_natural(natural: FloatArray, radial_scale: float) -> GridDensity:
+def project_natural(natural: FloatArray, radial_scale: float) -> Directions:
     """Directions of Gaussians in the plane, given by natural parameters (N, 5), on the soft circle."""
-    total = np.hypot(natural[:, 0], natural[:, 1]) + 2.0 * np.abs(natural[:, 2:]).sum(axis=1)
-    nodes = periodic_grid(cells(float(total.max(initial=0.0))))
-    points = np.stack([np.cos(nodes), np.sin(nodes)])
-    return GridDensity(direction_log_density(natural, points, radial_precision(radial_scale)))
+    return Directions(natural, radial_scale)
+
+
+def _log_latent(latent: GridDensity, cosine: FloatArray, sine: FloatArray) -> FloatArray:
+    """Log densities of a flat batch at angles given by cosine and sine (R, m)."""
+    if isinstance(latent, Directions):
+        return latent.log_towards(cosine, sine)
+    return np.asarray(latent[:, None].logpdf(np.arctan2(sine, cosine)))
+
+
+def find_peaks(latent: GridDensity) -> Features:
+    """Places and widths of the peaks of latent directions."""
+    return Features(*np.moveaxis(latent._features, 1, 0)) if isinstance(latent, Directions) else features_of(latent)
+
+
+# ---- convolution with the noise -------------------------------------------------------------------------------------
+
+_DEEP = 85.0  # nats below the peak: what lower values add to 1e-30 of it does not count
+_REACH = 13.0  # standard deviations of a normal peak that fall so deep
+# Steps of the trapezoid rule in widths of peaks. A normal peak is then off by 5e-11. A direction may be as broad as the
+# Cauchy distribution, with poles √2 widths beside the circle: by 1e-9. Noise of higher order may be as flat as
+# exp(-x⁴), whose spectrum falls as exp(-1.5 (k/4)^(4/3)): by 1e-8.
+_NORMAL_STEP, _LATENT_STEP, _FLAT_STEP = 0.9, 0.42, 0.33
+_PAIRS = 1 << 18  # that are held at once: temporaries of some 20 MB
 
 
 def convolve_noise(latent: GridDensity, noise: Noise, rho: FloatArray) -> GridDensity:
-    """The distribution of latent direction plus noise: convolution on the circle multiplies Fourier coefficients."""
-    values = np.asarray(latent.log_values)
-    count = max(values.shape[-1], cells(noise.concentration(rho)))
-    grid = periodic_grid(count)
-    if count != values.shape[-1]:
-        values = latent[..., None].logpdf(grid)
-    density = np.exp(values - values.max(axis=-1, keepdims=True))
-    density /= density.sum(axis=-1, keepdims=True)
-    kernel = np.exp(noise.log_density(rho, np.roll(grid, -(count // 2))))
-    spectrum = np.fft.rfft(density, axis=-1) * np.fft.rfft(kernel)
-    # Fourier's rounding, 1e-16 of the peak, may fall below zero in the tails.
-    return GridDensity(np.log(np.maximum(np.fft.irfft(spectrum, count, axis=-1), 1e-300 + 1e-17 * kernel.max())))
+    """The distribution of latent direction plus noise."""
+    share = 0.0
+    if isinstance(noise, ContaminatedNoise):
+        share, noise, rho = 1.0 / (1.0 + float(np.exp(-rho[-1]))), noise.clean, rho[:-1]
+    assert isinstance(noise, GvMNoise)
+    convolution = Convolution.of(latent, noise.eta(rho))
+
+    def evaluate(rows: np.ndarray, x: FloatArray) -> FloatArray:
+        out = convolution.evaluate(rows, x)
+        return out if share == 0.0 else np.logaddexp(np.log1p(-share) + out, np.log(share / _TURN))
+
+    return GridDensity(*resolve_density(evaluate, convolution.find_features()))
 
 
-def mix_densities(dists: list[GridDensity], weights: list[float]) -> GridDensity:
-    """A mixture on the finest grid of its parts."""
-    count = max(dist.log_values.shape[-1] for dist in dists)
-    nodes = periodic_grid(count)
-    density = sum(
-        weight * (np.exp(dist.log_values) if dist.log_values.shape[-1] == count else dist[:, None].pdf(nodes))
-        for weight, dist in zip(weights, dists, strict=True)
-    )
-    return GridDensity(np.log(density))
+class Convolution(NamedTuple):
+    """Latent directions plus a GvM: log ∫ L(φ) N(x - φ) dφ by the trapezoid rule.
+
+    The rule has equal steps, for each distribution as wide as the narrowest product of peaks of both. It runs over the
+    noise, as far as that has mass, or over the latent direction, whichever takes fewer points.
+    """
+
+    latent: GridDensity
+    peaks: Features  # of the latent direction
+    noise: GvM
+    noise_peaks: Features  # (1, K)
+    step: FloatArray  # (R,)
+    half: FloatArray  # of a window about each peak of the latent direction, (R,); π where it has mass all around
+    over_noise: np.ndarray  # (R,) which of the two
+
+    @classmethod
+    def of(cls, latent: GridDensity, eta: ComplexArray) -> Convolution:
+        """With the choices that the widths of both suggest."""
+        noise = GvM(eta)
+        peaks, noise_peaks = find_peaks(latent), features_of(noise[None])
+        noise_step = (_NORMAL_STEP if eta.size == 1 else _FLAT_STEP) * float(noise_peaks.narrowest[0])
+        step = 1.0 / np.hypot(1.0 / (_LATENT_STEP * peaks.narrowest), 1.0 / noise_step)
+        half = np.where(_is_within_windows(latent, peaks), _REACH * np.nanmax(peaks.width, axis=1, initial=0.0), np.pi)
+        windows = np.where(half < np.pi, (~np.isnan(peaks.width)).sum(axis=1), 1)
+        extent = min(2.0 * _REACH * float(np.nansum(noise_peaks.width)), _TURN)
+        # A point of the latent direction costs more.
+        return cls(latent, peaks, noise, noise_peaks, step, half, 2.0 * extent < 2.0 * half * windows)
+
+    def find_features(self) -> Features:
+        """Places and widths of the sums of peaks, all pairs."""
+        place = self.peaks.place[:, :, None] + self.noise_peaks.place[:, None, :]
+        width = np.hypot(self.peaks.width[:, :, None], self.noise_peaks.width[:, None, :])
+        shape = (len(place), -1)
+        return Features(place.reshape(shape), np.minimum(width, 1.0).reshape(shape))
+
+    def evaluate(self, rows: np.ndarray, x: FloatArray) -> FloatArray:
+        """Log densities (r, m) of the distributions at some rows (r,) at angles (r, m)."""
+        out = np.empty(x.shape)
+        for over_noise, add in ((True, self._over_noise), (False, self._over_latent)):
+            which = np.flatnonzero(self.over_noise[rows] == over_noise)
+            points = self._count_points(rows[which])
+            # Those that need about as many points are done together.
+            which, points = which[np.argsort(-points)], np.sort(points)[::-1]
+            begin = 0
+            while begin < which.size:
+                some = which[begin : begin + max(1, int(_PAIRS / (points[begin] * x.shape[1])))]
+                out[some] = add(rows[some], x[some])
+                begin += some.size
+        return out
+
+    def _count_points(self, rows: np.ndarray) -> FloatArray:
+        extent = np.where(self.over_noise[rows], 2.0 * _REACH * float(np.nanmax(self.noise_peaks.width)), 0.0)
+        return np.maximum(extent, 2.0 * self.half[rows] * ~self.over_noise[rows]) / self.step[rows]
+
+    def _over_noise(self, rows: np.ndarray, x: FloatArray) -> FloatArray:
+        """log Σ_j N(ε_j) L(x - ε_j) Δε."""
+        step = float(self.step[rows].min())
+        offsets, logs = self._offsets(step, float(self.peaks.narrowest[rows].min()))
+        cosine, sine, c, s = np.cos(x)[..., None], np.sin(x)[..., None], np.cos(offsets), np.sin(offsets)
+        turned = (cosine * c + sine * s, sine * c - cosine * s)
+        latent = _log_latent(self.latent[rows], *(part.reshape(len(x), -1) for part in turned))
+        return log_sum_exp(latent.reshape(turned[0].shape) + logs)
+
+    def _offsets(self, step: float, width: float) -> tuple[FloatArray, FloatArray]:
+        """Points of the noise about a step apart, as far as they count for latent peaks of a width; their weights."""
+        count = int(np.ceil(_TURN / step))
+        if count <= 1 << 14:
+            number = np.arange(count)
+        else:
+            near = [
+                np.arange((place - _REACH * w) // (_TURN / count), (place + _REACH * w) // (_TURN / count) + 2)
+                for place, w in zip(*(part[0] for part in self.noise_peaks), strict=True)
+                if not np.isnan(w)
+            ]
+            number = np.unique(np.concatenate(near) % count)
+        offsets = _TURN / count * number
+        logs = np.asarray(self.noise.logpdf(offsets)) + np.log(_TURN / count)
+        deep = _DEEP
+        if self.noise.eta.shape[-1] == 1:
+            # Of a normal peak six standard deviations count, and twelve times that of the product further down.
+            deep = 0.5 * min(_REACH, 6.5 + 12.0 * float(self.noise_peaks.narrowest[0]) / width) ** 2
+        high = logs > logs.max() - deep
+        return offsets[high], logs[high]
+
+    def _over_latent(self, rows: np.ndarray, x: FloatArray) -> FloatArray:
+        """log Σ_j L(φ_j) N(x - φ_j) Δφ."""
+        points, log_step = self._points(rows)
+        logs = _log_latent(self.latent[rows], np.cos(points), np.sin(points)) + log_step
+        eta = self.noise.eta
+        orders = np.arange(1, eta.size + 1)
+        wave, against = np.exp(1j * x[..., None] * orders) * eta.conj(), np.exp(1j * points[..., None] * orders)
+        # Re Σ_t conj(η_t) e^{itx} e^{-itφ} as one real product for each row.
+        left, right = (np.concatenate([part.real, part.imag], axis=-1) for part in (wave, against))
+        exponent = left @ np.swapaxes(right, 1, 2) + logs[:, None, :]
+        return np.asarray(log_sum_exp(exponent) - float(self.noise.log_normalizer()))
+
+    def _points(self, rows: np.ndarray) -> tuple[FloatArray, FloatArray]:
+        """Points (R, m) of the latent direction and the logarithms of their distances, -inf where there is no peak."""
+        count = int(np.ceil((2.0 * self.half[rows] / self.step[rows]).max())) + 1
+        around = self.half[rows, None] >= np.pi
+        there = ~np.isnan(self.peaks.width[rows])
+        there[:, 1:] &= ~around
+        place = np.where(there & ~around, self.peaks.place[rows], 0.0)
+        there[:, 0] |= around[:, 0]
+        points = place[:, :, None] + self.half[rows, None, None] * (periodic_grid(count) / np.pi)
+        with np.errstate(divide="ignore"):
+            steps = np.log(2.0 * self.half[rows, None, None] / count * there[:, :, None])
+        return points.reshape(len(points), -1), np.broadcast_to(steps, points.shape).reshape(len(points), -1)
+
+
+def _is_within_windows(latent: GridDensity, peaks: Features) -> np.ndarray:
+    """Whether all mass that counts lies within reach of the peaks, and those are apart."""
+    reach = _REACH * np.nanmax(peaks.width, axis=1, keepdims=True, initial=0.0)
+    there = ~np.isnan(peaks.place)
+    place = np.where(there, peaks.place, 0.0)
+    angles = np.concatenate([place, place - reach, place + reach], axis=1)
+    top, *ends = np.split(_log_latent(latent, np.cos(angles), np.sin(angles)), 3, axis=1)
+    within = (np.maximum(*ends) < top.max(axis=1, keepdims=True) - 0.9 * _DEEP) | ~there
+    ordered = np.sort(np.where(there, np.mod(place, _TURN), np.inf), axis=1)
+    with np.errstate(invalid="ignore"):
+        gaps = np.diff(ordered, axis=1, append=ordered[:, :1] + _TURN)
+    count = there.sum(axis=1, keepdims=True)
+    last = np.take_along_axis(ordered, np.maximum(count - 1, 0), axis=1)
+    gaps = np.where(np.isfinite(gaps), gaps, ordered[:, :1] + _TURN - last)
+    return np.asarray(within.all(axis=1) & (gaps > 2.0 * reach).all(axis=1) & (count[:, 0] > 0))
+
+
+def mix_densities(dists: Sequence[CircularDistribution], weights: Sequence[float]) -> GridDensity:
+    """Mixtures of the distributions of equal batches (R,), on nodes that resolve all their parts."""
+    used = [(float(np.log(weight)), dist) for weight, dist in zip(weights, dists, strict=True) if weight > 0.0]
+    features = features_of(used[0][1])
+    for _, dist in used[1:]:
+        features = features.join(features_of(dist))
+
+    def evaluate(rows: np.ndarray, x: FloatArray) -> FloatArray:
+        parts = [log_weight + dist[rows][:, None].logpdf(x) for log_weight, dist in used]
+        return np.asarray(np.logaddexp.reduce(parts))
+
+    return GridDensity(*resolve_density(evaluate, features))
+
+
+def on_own_nodes(dist: CircularDistribution) -> GridDensity:
+    """Any batch of circular distributions as values at nodes."""
+    return dist if isinstance(dist, GridDensity) else mix_densities([dist], [1.0])
+
+
+# ---- leave-one-out densities of rows -------------------------------------------------------------------------------
 
 
 def row_log_densities(
@@ -81,7 +309,8 @@ def row_log_densities(
     """
     out = np.empty(replicates.angles.size)
     ends = np.append(replicates.starts[1:], replicates.angles.size)
-    count = max(latent.log_values.shape[-1], cells(noise.concentration(rho) * float(replicates.total.max())))
+    latent_curvature = float(np.max(find_peaks(latent).narrowest ** -2.0, initial=0.0))
+    count = cells(max(latent_curvature, noise.concentration(rho) * float(replicates.total.max())))
     nodes = periodic_grid(count)
     size = max(1, block // count)
     noisy = noise.log_density(rho, nodes)
@@ -89,8 +318,7 @@ def row_log_densities(
     negligible = -40.0 - float(np.ptp(noisy))
     for begin in range(0, replicates.starts.size, size):
         which = np.arange(begin, min(begin + size, replicates.starts.size))
-        dist = latent[which]
-        values = dist.log_values if dist.log_values.shape[-1] == count else dist[:, None].logpdf(nodes)
+        values = _log_latent(latent[which], np.cos(nodes)[None], np.sin(nodes)[None])
         values = values + noise.likelihood(rho, replicates.take(which), nodes)[0]
         values = values - log_sum_exp(values, axis=1)[:, None]
         if replicates.angles.size == replicates.starts.size:  # one observation an input: all at once

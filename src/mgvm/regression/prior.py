@@ -232,8 +232,8 @@ def check_kernel(kernel: Any) -> Any:
     """A scikit-learn kernel; anything else is refused."""
     if not isinstance(kernel, Kernel):
         raise TypeError(
-            "kernel must be a scikit-learn kernel (sklearn.gaussian_process.kernels), 'precomputed' or None, got "
-            f"{kernel!r}"
+            "kernel must be a scikit-learn kernel (sklearn.gaussian_process.kernels), a list of them, 'precomputed' "
+            f"or None, got {kernel!r}"
         )
     return kernel
 

@@ -33,6 +33,9 @@ from mgvm.regression.noise import Noise
 from mgvm.regression.prior import length_scales
 
 _NEGLIGIBLE = 1e-4  # weight of a fit in an average
+_REACH = 3.0  # times what a step promises by the curvature of a part: what a search on all inputs may still gain
+_CLEARLY = 4.0  # standard errors of paired differences, by which a candidate has lost,
+_MARGIN = 0.02  # beyond this, nats an input: more inputs than those it was judged by may favour it
 
 
 # ---- what is searched -----------------------------------------------------------------------------------------------
@@ -47,6 +50,7 @@ class SearchOptions:
     average: bool
     rng: np.random.Generator
     verbose: int
+    start: FloatArray | None = None  # hyper-parameters of an earlier fit, instead of all other starts
 
 
 @dataclass(frozen=True)
@@ -110,27 +114,69 @@ class Reporter:
 
 
 class Descent(Generic[S]):
-    """Descents of one engine; `best` survives an interruption."""
+    """Descents of one engine, on a cheaper problem first where it names one; `best` survives an interruption."""
 
     def __init__(self, engine: Engine[S], report: Callable[[float], object] = lambda objective: None):
         self.engine = engine
         self.prior = HyperPrior(engine.problem)
         self.report = report
         self.best: Evaluation[S] | None = None
+        self.before: Descent[Any] | None = None  # of the cheaper problem
+        self._starts: list[FloatArray] = []
+        self._origin: FloatArray | None = None  # the start that led to the best
         self._last: float | None = None
         self._near = False  # whether the last step changed the objective by less than a nat
 
     def run(self, starts: list[FloatArray]) -> Evaluation[S]:
         """The best end of several searches, to full accuracy."""
-        before = self.engine.preliminary()
-        if before is None:
-            for start in starts:
-                self.descend(start)
-        else:
-            self._follow(before, starts)
+        self.explore(starts)
+        self.climb()
         assert self.best is not None
         self.best = self.finish(self.best.vector)
         return self.best
+
+    def explore(self, starts: list[FloatArray]) -> None:
+        """Search the cheaper problem, if there is one, from all starts."""
+        self._starts = starts
+        engine = self.engine.preliminary()
+        if engine is not None:
+            scale = self.engine.problem.size / engine.problem.size
+            self.before = Descent(engine, lambda objective: self.report(objective * scale))
+            self.before.explore(starts)
+            self.before.climb()
+
+    @property
+    def found(self) -> Evaluation[Any] | None:
+        """The best so far, of the cheaper problem where all inputs have not been seen yet."""
+        return self.best if self.best is not None or self.before is None else self.before.found
+
+    @property
+    def origin(self) -> FloatArray:
+        """The start that led to the best."""
+        if self.before is not None:
+            return self.before.origin
+        return self.prior.centre if self._origin is None else self._origin
+
+    def climb(self, rival: Evaluation[Any] | None = None) -> None:
+        """Search from all starts, or from the optimum of the cheaper problem; not for long below a rival's reach."""
+        if self.before is None:
+            for start in self._starts:
+                known = self.best
+                self.descend(start)
+                if self.best is not known:
+                    self._origin = start
+            return
+        before, steps = self.before, self.engine.refinements
+        assert before.best is not None
+        vector = before.best.vector
+        if steps is not None:
+            scale = self.engine.problem.size / before.engine.problem.size
+            self._refine(vector, before.curvature(vector, scale), steps, rival)
+            return
+        if before.engine.problem.criterion != self.engine.problem.criterion:
+            # By another criterion it may be no better than the start.
+            vector = max([self._starts[0], vector], key=lambda v: self.finish(v).objective)
+        self.descend(vector)
 
     def finish(self, vector: FloatArray) -> Evaluation[S]:
         """The solution at given hyper-parameters, to full accuracy."""
@@ -171,27 +217,6 @@ class Descent(Generic[S]):
             if not engine.is_stale(start):
                 return
 
-    def _follow(self, engine: Engine[Any], starts: list[FloatArray]) -> None:
-        """Search a cheaper problem first, then go on from its optimum."""
-        scale = self.engine.problem.size / engine.problem.size
-        before: Descent[Any] = Descent(engine, lambda objective: self.report(objective * scale))
-        steps = self.engine.refinements
-        try:
-            vector = before.run(starts).vector
-            curvature = None if steps is None else before.curvature(vector, scale)
-        except KeyboardInterrupt:
-            if before.best is not None:
-                # What was found there serves all inputs, once their posterior is known.
-                self.best = self.finish(before.best.vector)
-            raise
-        if steps is None or curvature is None:
-            if engine.problem.criterion != self.engine.problem.criterion:
-                # By another criterion it may be no better than the start.
-                vector = max([starts[0], vector], key=lambda v: self.finish(v).objective)
-            self.descend(vector)
-        else:
-            self._refine(vector, curvature, steps)
-
     def curvature(self, vector: FloatArray, scale: float) -> FloatArray:
         """Minus the second derivatives of a problem `scale` times as large, positive definite."""
         away, tolerance = 0.02, self.engine.accuracy.near
@@ -206,19 +231,27 @@ class Descent(Generic[S]):
         values = np.where(values > 0.0, values, 1e3 * np.abs(values).max())
         return np.asarray((axes * values) @ axes.T + prior)
 
-    def _refine(self, vector: FloatArray, curvature: FloatArray, steps: int) -> None:
-        """Quasi-Newton steps in coordinates of unit curvature, no logarithm moving by more than one."""
-        lower = np.linalg.cholesky(curvature)
-        limits = np.clip(np.stack([vector - 1.0, vector + 1.0], axis=1), *self.prior.bounds.T[:, :, None])
+    def _refine(self, start: FloatArray, curvature: FloatArray, steps: int, rival: Evaluation[Any] | None) -> None:
+        """Quasi-Newton steps with a known curvature, which tells at once whether a rival is out of reach."""
 
-        def whitened(place: FloatArray) -> tuple[float, FloatArray]:
-            value, slope = self._negative(np.clip(np.linalg.solve(lower.T, place), *limits.T))
-            return value, np.linalg.solve(lower, slope)
+        def give_up(here: Point, promised: float) -> bool:
+            return (
+                rival is not None
+                and rival.solution.converged
+                and here.value + rival.objective > 1.0 + _REACH * promised
+            )
 
         self.engine.forget()
-        unbounded = np.tile([-np.inf, np.inf], (vector.size, 1))
-        gain = self.engine.least_gain
-        minimize(whitened, lower.T @ vector, unbounded, curvature=1.0, longest=np.inf, gain=gain, max_steps=steps)
+        minimize(
+            self._negative,
+            start,
+            self.prior.bounds,
+            curvature=curvature,
+            gain=self.engine.least_gain,
+            max_steps=steps,
+            give_up=give_up,
+            patience=0,
+        )
 
     def _negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """What is minimised, infinite where inference is lost: the search then steps back."""
@@ -241,35 +274,121 @@ class Descent(Generic[S]):
 # ---- all candidates -------------------------------------------------------------------------------------------------
 
 
+MakeEngine = Callable[[Any, Noise], Engine[Any]]
+
+
+class Race:
+    """Candidates searched one after another, those that are far behind not to the end."""
+
+    def __init__(self, make_engine: MakeEngine, kernels: list[Any], options: SearchOptions):
+        self._make_engine, self._kernels, self._options = make_engine, kernels, options
+        self._report = Reporter(options.verbose)
+        self._descents: list[Descent[Any]] = []
+
+    def run(self, noise: Noise) -> None:
+        """Search all kernels with a noise."""
+        self._enter([(self._make_engine(kernel, noise), None) for kernel in self._kernels])
+
+    def run_further(self, noises: list[Noise]) -> None:
+        """Search with other noises the kernels that are in the running, each from the start that has served it best."""
+        leader = self.leader()
+        known = [
+            (kernel, descent.origin[: descent.engine.problem.prior.theta.size])
+            for kernel, descent in zip(self._kernels, self._descents, strict=True)
+            if self._options.average or not _is_far_behind(descent, leader)
+        ]
+        self._enter([(self._make_engine(kernel, noise), theta) for noise in noises for kernel, theta in known])
+
+    def _enter(self, engines: list[tuple[Engine[Any], FloatArray | None]]) -> None:
+        """Search engines, from θ if given: on their cheaper problems, then, the best first, on all inputs."""
+        new = [Descent(engine, self._report) for engine, _ in engines]
+        for descent, (_, theta) in zip(new, engines, strict=True):
+            self._descents.append(descent)
+            if self._options.learn:
+                descent.explore(_starts(descent, self._options, theta))
+            else:
+                start = self._options.start
+                descent.best = descent.finish(descent.prior.centre if start is None else start)
+        if not self._options.learn:
+            return
+        for descent in sorted(new, key=_outlook, reverse=True):
+            if self._options.average or not self._seen() or not _is_far_behind(descent, self.leader()):
+                descent.climb(self.leader().best if self._seen() else None)
+
+    def _seen(self) -> list[Descent[Any]]:
+        """Candidates with an evaluation of all inputs."""
+        return [descent for descent in self._descents if descent.best is not None]
+
+    def leader(self) -> Descent[Any]:
+        """The best of them."""
+        return max(self._seen(), key=_outlook)
+
+    def posterior(self) -> Posterior:
+        """Of the leader, as it is by now."""
+        leader = self.leader()
+        assert leader.best is not None
+        return leader.engine.posterior(leader.best.solution)
+
+    def fall_back(self) -> bool:
+        """After an interruption: whether there is a leader, be it by what the cheaper problems have told."""
+        known = [(descent, descent.found) for descent in self._descents if descent.found is not None]
+        if known and not self._seen():
+            descent, found = max(known, key=lambda item: item[1].rank)
+            descent.best = descent.finish(found.vector)
+        return bool(known)
+
+    def finish(self, average: bool) -> list[tuple[Descent[Any], Evaluation[Any]]]:
+        """Candidates to full accuracy, the best first: all for an average, else until one has converged."""
+        ends: list[tuple[Descent[Any], Evaluation[Any]]] = []
+        for descent in sorted(self._seen(), key=_outlook, reverse=True):
+            assert descent.best is not None
+            end = descent.finish(descent.best.vector) if self._options.learn else descent.best
+            ends.append((descent, end))
+            if end.solution.converged and not average:
+                break
+        return sorted(ends, key=lambda item: item[1].rank, reverse=True)
+
+
+def _outlook(descent: Descent[Any]) -> tuple[bool, float]:
+    """What candidates are ordered by; those of which nothing is known stay as they come."""
+    return (False, 0.0) if descent.found is None else descent.found.rank
+
+
+def _is_far_behind(descent: Descent[Any], leader: Descent[Any]) -> bool:
+    """Whether a candidate has lost beyond doubt, on a part of the inputs or on all."""
+    one, other = (d if d.before is None else d.before for d in (descent, leader))
+    here, there = one.best, other.best
+    if here is None or there is None or not (here.solution.converged and there.solution.converged):
+        return False
+    if one.engine.problem.size != other.engine.problem.size or descent.engine.problem.criterion == "folds":
+        return False
+    behind = there.solution.loo - here.solution.loo
+    return bool(behind.mean() > _MARGIN + _CLEARLY * behind.std() / np.sqrt(behind.size))
+
+
 def search(
-    make_engine: Callable[[Any, Noise], Engine[Any]], kernels: list[Any], noises: list[Noise], options: SearchOptions
+    make_engine: MakeEngine,
+    kernels: list[Any],
+    noise: Noise,
+    options: SearchOptions,
+    further: Callable[[Posterior], list[Noise]] = lambda posterior: [],
 ) -> SearchResult:
-    """The best of all candidates by their own criterion; where asked, an average over hyper-parameters and kernels."""
-    report = Reporter(options.verbose)
-    found: list[tuple[Descent[Any], Evaluation[Any]]] = []
-    average = options.average
+    """The best of all candidates by their own criterion; where asked, an average over hyper-parameters and kernels.
+
+    `further` names other noises worth trying, from the posterior with the first.
+    """
+    race, average = Race(make_engine, kernels, options), options.average
     try:
-        for noise in noises:
-            for kernel in kernels:
-                descent: Descent[Any] = Descent(make_engine(kernel, noise), report)
-                try:
-                    end = (
-                        descent.run(_starts(descent, options))
-                        if options.learn
-                        else descent.finish(descent.prior.centre)
-                    )
-                    found.append((descent, end))
-                except KeyboardInterrupt:
-                    if descent.best is not None:
-                        found.append((descent, descent.best))
-                    raise
+        race.run(noise)
+        race.run_further(further(race.posterior()))
     except KeyboardInterrupt:
-        if not found:
+        if not race.fall_back():
             raise
         text = "the search for hyper-parameters was interrupted; the best found so far are kept"
         warnings.warn(text, ConvergenceWarning, stacklevel=4)
         average = False
-    descent, best = max(found, key=lambda item: item[1].rank)
+    found = race.finish(average)
+    descent, best = found[0]
     noise = descent.engine.problem.noise
     weighted = [(1.0, descent.engine, best)]
     if average:
@@ -278,31 +397,50 @@ def search(
     return SearchResult(noise, [(weight, engine.posterior(end.solution)) for weight, engine, end in weighted])
 
 
-def _starts(descent: Descent[Any], options: SearchOptions) -> list[FloatArray]:
-    """As given, with length scales a fifth of that, then at random within the prior."""
+def _starts(descent: Descent[Any], options: SearchOptions, theta: FloatArray | None) -> list[FloatArray]:
+    """From θ, or else as given, with length scales a fifth of that, then at random; and where noise has two modes."""
+    if options.start is not None:
+        return [options.start]
     problem, first = descent.engine.problem, descent.prior.centre
-    shorter = np.zeros(first.size)
-    marks = np.concatenate([length_scales(kernel) for kernel in problem.prior.kernels])
-    shorter[: marks.size] = -np.log(5.0) * marks
-    starts = [first, first + shorter] if marks.any() else [first]
-    while len(starts) < options.n_starts:
-        starts.append(first + options.rng.normal(0.0, 1.0, first.size))
-    starts = starts[: options.n_starts]
+    if theta is not None:
+        starts = [np.concatenate([theta, problem.noise.start])]
+    else:
+        shorter = np.zeros(first.size)
+        marks = np.concatenate([length_scales(kernel) for kernel in problem.prior.kernels])
+        shorter[: marks.size] = -np.log(5.0) * marks
+        starts = [first, first + shorter] if marks.any() else [first]
+        while len(starts) < options.n_starts:
+            starts.append(first + options.rng.normal(0.0, 1.0, first.size))
+        starts = starts[: options.n_starts]
     other = problem.noise.two_modes
     if other is not None:
-        starts.append(np.concatenate([problem.prior.theta, other]))
+        starts.append(np.concatenate([problem.prior.theta if theta is None else theta, other]))
     return starts
 
 
-def orders_worth_trying(residuals: FloatArray, weights: FloatArray, highest: int = 4) -> list[int]:
-    """1, and those whose distribution of the residuals has several modes and describes them better by BIC."""
+def orders_worth_trying(residuals: FloatArray, weights: FloatArray, highest: int) -> list[int]:
+    """Those above 1 whose distribution of the residuals has several modes and describes them better by BIC."""
+    if highest < 2:
+        return []
     count = float(weights.sum())
     scores = {}
     for order in range(1, highest + 1):
-        dist = GvM.fit(residuals, weights=weights, order=order)
+        with warnings.catch_warnings():
+            # Of a fit that stops short in narrow data the order is not worth trying, or is tried: its own fit tells.
+            warnings.simplefilter("ignore", RuntimeWarning)
+            dist = GvM.fit(residuals, weights=weights, order=order)
         bic = 2 * order * np.log(count) - 2.0 * float(weights @ dist.logpdf(residuals))
         scores[order] = (bic, int(np.isfinite(np.asarray(dist.modes().location)).sum()))
-    return [1] + [order for order, (bic, modes) in scores.items() if order > 1 and modes > 1 and bic < scores[1][0]]
+    return [order for order, (bic, modes) in scores.items() if modes > 1 and bic < scores[1][0]]
+
+
+def count_distinct(angles: FloatArray) -> int:
+    """The number of different angles, those within 1e-9 radians being one: what inference leaves of equal ones."""
+    if not angles.size:
+        return 0
+    turns = np.sort(np.mod(angles, 2.0 * np.pi))
+    gaps = np.diff(turns, append=turns[:1] + 2.0 * np.pi)
+    return max(int((gaps > 1e-9).sum()), 1)
 
 
 # ---- averaging ------------------------------------------------------------------------------------------------------

@@ -13,12 +13,11 @@ from sklearn.utils.metaestimators import _BaseComposition
 from sklearn.utils.validation import has_fit_parameter
 
 from mgvm import _validation as check
-from mgvm._grids import periodic_grid
+from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
-from mgvm.circle.base import CircularDistribution
 from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import CircularRegressor, Training, merge_replicates, validate_queries, validate_training
-from mgvm.regression.prediction import cells
+from mgvm.regression.prediction import mix_densities
 
 
 class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: ignore[misc]
@@ -88,6 +87,7 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
 
     # ---- fitting --------------------------------------------------------------------------------------------------
 
+    @single_thread
     def fit(
         self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, *, groups: ArrayLike | None = None
     ) -> Self:
@@ -157,17 +157,12 @@ class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: i
 
     # ---- prediction -----------------------------------------------------------------------------------------------
 
+    @single_thread
     def predict_dist(self, X: Any) -> GridDensity:
-        """The mixture's distribution at every row of X, on one grid."""
-        size = len(validate_queries(self, X))
-        used = [k for k in range(self.weights_.size) if self.weights_[k] > 0.0]
-        dists = [self.estimators_[k].predict_dist(X) for k in used]
-        count = max(_count_nodes(dist) for dist in dists)
-        grid = periodic_grid(count)
-        total = np.full((size, count), -np.inf)
-        for k, dist in zip(used, dists, strict=True):
-            np.logaddexp(total, np.log(self.weights_[k]) + _evaluate(dist, grid), out=total)
-        return GridDensity(total)
+        """The mixture's distribution at every row of X, on nodes that resolve all its parts."""
+        validate_queries(self, X)
+        used = np.flatnonzero(self.weights_ > 0.0)
+        return mix_densities([self.estimators_[k].predict_dist(X) for k in used], self.weights_[used].tolist())
 
 
 def simplex_weights(
@@ -191,23 +186,6 @@ def simplex_weights(
         if moved < tol:
             break
     return weights / weights.sum()
-
-
-def _evaluate(dist: CircularDistribution, grid: FloatArray) -> FloatArray:
-    """Log densities (M, nodes) of a batch of distributions."""
-    if isinstance(dist, GridDensity) and dist.log_values.shape[-1] == grid.size:
-        return np.asarray(dist.log_values)
-    # A single distribution goes in twice: its points would reach the compiled loops as a view that NumPy warns of.
-    size = dist.batch_shape[0]
-    return np.asarray(dist[np.resize(np.arange(size), max(size, 2))][:, None].logpdf(grid)[:size])
-
-
-def _count_nodes(dist: CircularDistribution) -> int:
-    """Nodes that resolve the distributions, and the bends between the parts of a mixture: 512 at least."""
-    if isinstance(dist, GridDensity):
-        return max(512, int(dist.log_values.shape[-1]))
-    narrowest = float(np.min(dist.circular_variance(), initial=1.0))
-    return max(512, cells(4.0 / max(narrowest, 1e-9)))
 
 
 def _fit_clone(member: Any, X: Any, y: FloatArray, weights: FloatArray | None) -> Any:

@@ -88,8 +88,9 @@ def add_scores(page: Page, comparison: Comparison | None) -> Page:
     best = [number for number, score in enumerate(comparison.scores) if score.ours]
     caption = f"Means over {comparison.rows:,} test rows ± standard errors, best first; the fitted model is marked"
     page.table(columns, rows, caption, best=best)
-    slow = [score.name for score in comparison.scores if not score.converged]
-    return page.text(f"Did not converge within its iterations: {', '.join(slow)}.") if slow else page
+    for sentence in comparison.unconverged:
+        page.text(_sentence(sentence))
+    return page
 
 
 def _name(score: Score) -> str:
@@ -201,7 +202,7 @@ def dress_polar(ax: Any, unit: Unit, *, bare: bool = False) -> None:
 
 
 def _degrees(unit: Unit, angle: float) -> str:
-    return f"{float(unit.from_radians(angle)):.0f}°".replace("-", "−")
+    return f"{float(unit.from_radians(angle)):.{0 if unit.turn > 24.0 else 1}f}{unit.symbol}".replace("-", "−")
 
 
 def draw_rose(angles: FloatArray, unit: Unit, dist: Any = None) -> Figure:

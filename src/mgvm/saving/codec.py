@@ -28,15 +28,21 @@ class Adapter(NamedTuple):
     make: Callable[..., Any]
 
 
-def _make_grid_density(log_values: Any, cut: Any) -> Any:
+def _make_grid_density(log_values: Any, nodes: Any = None, cumulative_mass: Any = None, **_: Any) -> Any:
     from mgvm.circle.grid_density import GridDensity
 
+    dist = GridDensity(log_values, None if np.shape(nodes)[-1:] in ((), (0,)) else nodes)
+    if cumulative_mass is None:  # a file of before nodes were kept
+        return dist
+    if np.shape(cumulative_mass) != dist._cumulative_mass.shape or np.asarray(log_values).dtype != np.float64:
+        raise ValueError(f"masses of shape {np.shape(cumulative_mass)} for log densities of {np.shape(log_values)}")
     # The constructor checks and then normalises once more, which moves the last bit: the values go in afterwards.
-    dist = GridDensity(log_values)
-    if np.shape(cut) != dist.batch_shape or np.asarray(log_values).dtype != np.float64:
-        raise ValueError(f"cut of shape {np.shape(cut)} for distributions of batch shape {dist.batch_shape}")
-    dist._set(log_values=log_values, _cut=cut)
+    dist._set(log_values=log_values, _cumulative_mass=cumulative_mass)
     return dist
+
+
+def _grid_density_arguments(dist: Any) -> dict[str, Any]:
+    return {"log_values": dist.log_values, "nodes": dist._nodes, "cumulative_mass": dist._cumulative_mass}
 
 
 def _make_mgvm(a: Any, b: Any, P: Any, Q: Any, known: Any) -> Any:
@@ -67,7 +73,7 @@ def _make_tree(data: Any, leafsize: Any) -> Any:
 
 
 ADAPTERS = {
-    "GridDensity": Adapter(lambda dist: {"log_values": dist.log_values, "cut": dist._cut}, _make_grid_density),
+    "GridDensity": Adapter(_grid_density_arguments, _make_grid_density),
     "MGvM": Adapter(
         lambda dist: {"a": dist.a, "b": dist.b, "P": dist._P, "Q": dist._Q, "known": dict(dist._known)}, _make_mgvm
     ),

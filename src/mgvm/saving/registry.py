@@ -49,6 +49,7 @@ PARTS = {
     "regression.DensePosterior": "mgvm.regression.engines.dense:DensePosterior",
     "regression.GramKernel": "mgvm.regression.prior:GramKernel",
     "regression.GvMNoise": "mgvm.regression.noise:GvMNoise",
+    "regression.MarkovPosterior": "mgvm.regression.engines.markov:MarkovPosterior",
     "regression.MergedTraining": "mgvm.regression.base:MergedTraining",
     "regression.NeighborsPosterior": "mgvm.regression.engines.neighbors:NeighborsPosterior",
     "regression.PaperPosterior": "mgvm.regression.engines.paper:PaperPosterior",

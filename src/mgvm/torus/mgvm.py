@@ -12,6 +12,7 @@ from scipy import sparse
 
 from mgvm import _validation as check
 from mgvm._frozen import FrozenValue
+from mgvm._threads import single_thread
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.inference._annealing import annealed_log_normalizer
@@ -212,16 +213,17 @@ class MGvM(FrozenValue):
         # The learners and what they compile are loaded when they are asked for.
         from mgvm.learning.fitting import fit_torus
 
-        found = fit_torus(
-            data,
-            method,
-            order=order,
-            submodel=submodel,
-            weights=weights,
-            penalty=penalty,
-            rng=rng,
-            **options,
-        )
+        with single_thread:
+            found = fit_torus(
+                data,
+                method,
+                order=order,
+                submodel=submodel,
+                weights=weights,
+                penalty=penalty,
+                rng=rng,
+                **options,
+            )
         return cls.from_fit(found)
 
     def to_polar(self) -> tuple[FloatArray, ...]:

@@ -26,6 +26,7 @@ from scipy.optimize import Bounds, minimize
 from mgvm import _validation as check
 from mgvm._frozen import FrozenValue
 from mgvm._grids import log_sum_exp, periodic_grid
+from mgvm._threads import single_thread
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
 from mgvm.circle import WrappedNormal, wrapped_normal
@@ -280,6 +281,7 @@ class MultivariateWrappedNormal(FrozenValue):
     # ---- fitting --------------------------------------------------------------------------------------------------
 
     @classmethod
+    @single_thread
     def fit(cls, data: ArrayLike, weights: ArrayLike | None = None) -> Self:
         """Trigonometric moments, then maximum likelihood where there are up to three angles.
 

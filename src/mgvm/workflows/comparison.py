@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
+from scipy.spatial import cKDTree
 
 from mgvm import scores
 from mgvm._grids import periodic_grid
@@ -22,8 +23,9 @@ from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.highest_density import grid_levels
 from mgvm.inference.result import ConvergenceWarning
+from mgvm.regression.prediction import on_own_nodes
 from mgvm.tables.units import Unit
-from mgvm.workflows.predictions import find_directions, is_too_coarse
+from mgvm.workflows.predictions import find_directions
 from mgvm.workflows.results import Calibration, Comparison, Score
 
 Model = TypeVar("Model")
@@ -49,16 +51,26 @@ class SplitSizes(NamedTuple):
     test: int
 
 
-CUBIC_COST = SplitSizes(300, 600, 500)  # for models whose cost grows with the cube of the rows
-LINEAR_COST = SplitSizes(500, 4000, 2000)
+CUBIC_COST = SplitSizes(300, 400, 500)  # for models whose cost grows with the cube of the rows: ten seconds a fit
+LINEAR_COST = SplitSizes(500, 6000, 2000)
 
 
 def split_rows(
-    groups: np.ndarray, what: str, rng: np.random.Generator, sizes: SplitSizes = LINEAR_COST, folds: int = 5
+    groups: np.ndarray,
+    what: str,
+    rng: np.random.Generator,
+    sizes: SplitSizes = LINEAR_COST,
+    *,
+    folds: int = 5,
+    places: FloatArray | None = None,
 ) -> Splits | None:
     """Folds of whole groups where rows are few, one split where they are many; None where groups are too few.
 
     `what` names the groups for the sentence: "rows", "days". Each side of a split has two groups or more.
+
+    A random sample of the rows is less dense than all of them, by (rows / sample)^(1/p) in p columns. Where that would
+    more than double the distances between `places` (rows, p), the sample is taken in neighbourhoods instead, so that
+    test rows are as near to training rows as new ones will be to all.
     """
     count, rows = int(groups.max()) + 1, groups.size
     if count < 4:
@@ -71,26 +83,50 @@ def split_rows(
         pairs = [(np.flatnonzero(part[groups] != k), np.flatnonzero(part[groups] == k)) for k in range(folds)]
         whole = f"each of {folds} random folds of {what} was held out once and predicted from the others"
         return Splits(tuple(pairs), f"{whole}: {rows:,} test rows")
-    part[order] = np.arange(count) < max(count // 5, 2)
-    test, train = (np.flatnonzero(part[groups] == side) for side in (1, 0))
+    some = 3 * sizes.train // 2
+    near = places is not None and thins_out(places, some)
+    # A third of the rows of a neighbourhood, for these are few; else a fifth.
+    part[order] = np.arange(count) < max(count // (3 if near else 5), 2)
+    sample = sample_neighborhoods(places, some, rng) if places is not None and near else np.arange(rows)
+    test, train = (sample[part[groups[sample]] == side] for side in (1, 0))
     test, train = (
         np.sort(rng.choice(side, min(side.size, most), replace=False))
         for side, most in ((test, sizes.test), (train, sizes.train))
     )
-    whole = f"{test.size:,} held-out test rows ({what} at random) were predicted from {train.size:,} training rows"
+    around = " around them" if near else ""
+    whole = (
+        f"{test.size:,} held-out test rows ({what} at random) were predicted from {train.size:,} training rows{around}"
+    )
     return Splits(((train, test),), whole if train.size + test.size == rows else f"{whole}, of {rows:,} in all")
+
+
+def thins_out(places: FloatArray, size: int) -> bool:
+    """Whether a random sample of so many rows would more than double the distances between neighbours."""
+    rows, columns = places.shape
+    return bool(rows > size * 2.0**columns)
+
+
+def sample_neighborhoods(places: FloatArray, size: int, rng: np.random.Generator, count: int = 8) -> np.ndarray:
+    """`size` rows in `count` neighbourhoods of rows that lie together, around rows drawn at random; sorted."""
+    free = np.ones(len(places), dtype=bool)
+    tree = cKDTree(places)
+    for centre in rng.choice(len(places), count, replace=False):
+        nearest = tree.query(places[centre], size)[1]
+        free[nearest[free[nearest]][: size // count]] = False
+    return np.flatnonzero(~free)
 
 
 # ---- timed fits -----------------------------------------------------------------------------------------------------
 
 
 class TimedFit(NamedTuple, Generic[Model]):
-    """A fitted model, its seconds, whether it converged, and the warnings of other kinds that came with it."""
+    """A fitted model, its seconds, whether it converged, the warnings of other kinds, and why it did not converge."""
 
     model: Model
     seconds: float
     converged: bool
     warnings: tuple[str, ...]
+    unconverged: str = ""
 
 
 def time_fit(fit: Callable[[], Model]) -> TimedFit[Model]:
@@ -107,7 +143,8 @@ def time_fit(fit: Callable[[], Model]) -> TimedFit[Model]:
     not_converged = [text for text, kind in texts.items() if issubclass(kind, ConvergenceWarning)]
     if any("interrupted" in text for text in not_converged):
         raise KeyboardInterrupt
-    return TimedFit(model, seconds, not not_converged, tuple(text for text in texts if text not in not_converged))
+    others = tuple(text for text in texts if text not in not_converged)
+    return TimedFit(model, seconds, not not_converged, others, "; ".join(not_converged))
 
 
 # ---- the comparison -------------------------------------------------------------------------------------------------
@@ -139,17 +176,22 @@ class RowScores:
 
 
 class Candidate(NamedTuple):
-    """A model to compare: `fit` makes it from training rows, `score` scores test rows with it; rows are indices."""
+    """A model to compare: `fit` makes it from training rows, `score` scores test rows with it; rows are indices.
+
+    `work` is what it is expected to take, relative to the others, for the time that is left.
+    """
 
     fit: Callable[[np.ndarray], Any]
     score: Callable[[Any, np.ndarray], RowScores]
+    work: int = 1
 
 
 class Evaluation(NamedTuple):
-    """Scores and calibration, None where nothing was held out."""
+    """Scores and calibration, None where nothing was held out, and our model as fitted to the last training rows."""
 
     comparison: Comparison | None = None
     calibration: Calibration | None = None
+    model: Any = None
 
 
 class ModelScores(NamedTuple):
@@ -159,24 +201,34 @@ class ModelScores(NamedTuple):
     rows: RowScores
     converged: bool = True
     seconds: float = 0.0
+    unconverged: str = ""
 
 
 def compare_models(candidates: Mapping[str, Candidate], splits: Splits, what: str, progress: Callback) -> Evaluation:
     """Ours, which is the first, and the baselines on the test rows of the splits; `what` names the PIT values."""
-    total = len(candidates) * len(splits.pairs)
+    done, total = 0, total_work(candidates, splits)
     results: list[ModelScores] = []
+    ours: Any = None
     for name, candidate in candidates.items():
         parts, fits = [], []
         for number, (train, test) in enumerate(splits.pairs):
             fold = f", fold {number + 1} of {len(splits.pairs)}" if len(splits.pairs) > 1 else ""
-            progress(len(results) * len(splits.pairs) + number, total, f"comparing: {name}{fold}")
+            progress(done, total, f"comparing model {len(results) + 1} of {len(candidates)}: {name}{fold}")
             fits.append(time_fit(lambda train=train, fit=candidate.fit: fit(train)))  # type: ignore[misc]
             parts.append(candidate.score(fits[-1].model, test))
+            done += candidate.work
+        ours = ours or fits[-1].model
         rows = RowScores.join(parts)
-        results.append(ModelScores(name, rows, all(fit.converged for fit in fits), sum(fit.seconds for fit in fits)))
-    ours = results[0]
-    comparison = Comparison(splits.how, ours.rows.log_density.size, rank_models(results))
-    return Evaluation(comparison, calibrate(ours.rows, what))
+        reason = next((fit.unconverged for fit in fits if not fit.converged), "")
+        results.append(ModelScores(name, rows, not reason, sum(fit.seconds for fit in fits), reason))
+    tested = results[0].rows
+    comparison = Comparison(splits.how, tested.log_density.size, rank_models(results))
+    return Evaluation(comparison, calibrate(tested, what), ours)
+
+
+def total_work(candidates: Mapping[str, Candidate], splits: Splits) -> int:
+    """Of all fits of a comparison."""
+    return len(splits.pairs) * sum(candidate.work for candidate in candidates.values())
 
 
 def score_saved(name: str, rows: RowScores, what: str, source: str) -> Evaluation:
@@ -208,6 +260,7 @@ def rank_models(results: Sequence[ModelScores]) -> tuple[Score, ...]:
                 measures={name: float(part.mean()) for name, part in result.rows.measures.items()},
                 converged=result.converged,
                 seconds=result.seconds,
+                unconverged=result.unconverged,
             )
         )
     return tuple(sorted(found, key=lambda score: score.difference))
@@ -245,22 +298,12 @@ PIT = "distribution function at the test angles, cut opposite to zero"
 
 def score_angles(dist: CircularDistribution, y: FloatArray, unit: Unit) -> RowScores:
     """Scores of angles y (n,), radians, by a batch of n distributions; CRPS and error in the unit of the angle."""
-    crps, in_hdr = np.empty(y.size), np.empty((MASSES.size, y.size), dtype=bool)
-    narrow = is_too_coarse(np.asarray(dist[:, None].pdf(periodic_grid(2048))))
-    broad = np.flatnonzero(~narrow)
-    if broad.size:
-        found = row_scores(dist[broad], np.arange(broad.size), y[broad], MASSES.tolist())
-        crps[broad], in_hdr[:, broad] = found[1], found[3:].astype(bool)
-    log_density = np.asarray(dist.logpdf(y))
-    if narrow.any():
-        draws = dist[narrow].sample(2000, rng=0)
-        crps[narrow] = scores.crps(draws, y[narrow])
-        above = (np.asarray(dist[narrow].logpdf(draws)) > log_density[narrow]).mean(axis=0)
-        in_hdr[:, narrow] = above <= MASSES[:, None]
+    dist = on_own_nodes(dist)
+    in_hdr = np.asarray(scores.coverage(dist, y, MASSES, reduce=False))
     error = scores.angular_error(find_directions(dist), y)
     name = "degrees" if unit.name == "compass" else unit.name
-    measures = {f"CRPS ({name})": unit.length(crps), f"mean error ({name})": unit.length(error)}
-    return RowScores(log_density, scores.pit(dist, y), in_hdr, measures)
+    measures = {f"CRPS ({name})": unit.length(scores.crps(dist, y)), f"mean error ({name})": unit.length(error)}
+    return RowScores(np.asarray(dist.logpdf(y)), scores.pit(dist, y), in_hdr, measures)
 
 
 def row_scores(

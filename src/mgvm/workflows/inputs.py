@@ -12,7 +12,7 @@ from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.tables.columns import TableError, find_columns, is_time, numbers
 from mgvm.tables.times import TIMES, elapsed, hours_of_day
-from mgvm.tables.units import UNITS, Unit
+from mgvm.tables.units import Unit, check_unit
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -42,7 +42,11 @@ class InputColumn:
         """Its unit for people."""
         if self.kind in ("hours", "days"):
             return f"{self.kind} since {str(self.origin).replace('T00:00:00', '')}"
-        return {"number": "", "angle": self.unit, "time-of-day": "hours of the day"}[self.kind]
+        return {
+            "number": "",
+            "angle": Unit(self.unit).description if self.kind == "angle" else "",
+            "time-of-day": "hours of the day",
+        }[self.kind]
 
     @property
     def angle_unit(self) -> Unit:
@@ -134,7 +138,7 @@ def find_inputs(
         if is_time(frame[name]):
             columns.append(_time_column(frame, name, time_as))
         elif name in circular_units:
-            columns.append(InputColumn(name, "angle", check.choice(circular_units[name], "unit", UNITS)))
+            columns.append(InputColumn(name, "angle", check_unit(circular_units[name])))
         else:
             columns.append(InputColumn(name))
     return Inputs(tuple(columns))

@@ -52,6 +52,25 @@ def _option(default: Any, help: str, **flag: Any) -> Any:
     return field(default=default, metadata={"help": help, **flag})
 
 
+def _period() -> Any:
+    help = "the length of a turn, where no --unit has it: 12.42, say"
+    return field(default=None, kw_only=True, metadata={"help": help, "type": float, "metavar": "P"})
+
+
+def unit_of(options: RegressionOptions | DensityOptions) -> str | None:
+    """The unit of the angles: its name, the length of a turn as text, or None where neither was given."""
+    if options.period_of_angle is None:
+        return options.unit
+    if options.unit is not None:
+        raise ValueError(
+            f"unit {options.unit!r} and period_of_angle {options.period_of_angle:g} both tell the turn of the angle; "
+            "give one"
+        )
+    if not 0.0 < options.period_of_angle < float("inf"):
+        raise ValueError(f"period_of_angle must be a number above 0, got {options.period_of_angle}")
+    return repr(float(options.period_of_angle))
+
+
 @dataclass(frozen=True, kw_only=True)
 class WorkflowOptions:
     """What all workflows take.
@@ -84,8 +103,11 @@ class RegressionOptions(WorkflowOptions):
         The columns to predict it from.
     circular_inputs : sequence of str
         Inputs that are angles themselves, in `unit` or, as "name:hours", in another.
-    unit : {"degrees", "radians", "hours", "compass"}, optional
-        Of the angle; degrees by default, hours where the column holds time stamps.
+    unit : {"degrees", "radians", "hours", "minutes", "days", "months", "compass"}, optional
+        Of the angle: hours or minutes of the day, days or months of the year. By default what the name of the column
+        says (minute_of_day, dir_rad), if its values agree, or degrees; hours where the column holds time stamps.
+    period_of_angle : float, optional
+        Instead of `unit`: the length of a turn, from zero.
     time_as : {"hours", "days", "time-of-day"}, optional
         What inputs that are time stamps stand for.
     kernel : {"auto", "rbf", "matern12", "matern32", "matern52", "rational-quadratic", "periodic"}
@@ -113,9 +135,11 @@ class RegressionOptions(WorkflowOptions):
     )
     unit: str | None = _option(
         None,
-        "of the angle (default: degrees; hours for time stamps); compass is degrees clockwise from north",
+        "of the angle (default: what its name says, or degrees; hours for time stamps); hours and minutes of the day, "
+        "days and months of the year; compass is degrees clockwise from north",
         choices=UNITS,
     )
+    period_of_angle: float | None = _period()
     time_as: str | None = _option(None, "what inputs that are time stamps stand for", choices=TIMES)
     kernel: str = _option("auto", "how smoothly the angle changes (default: auto)", choices=KERNELS)
     period: float | None = _option(None, "of --kernel periodic, in the unit of the input", type=float, metavar="P")
@@ -136,12 +160,16 @@ class DensityOptions(WorkflowOptions):
     ----------
     angles : sequence of str
         The columns.
-    unit : {"degrees", "radians", "hours", "compass"}, optional
-        Of all angles; degrees by default, hours for columns of time stamps.
+    unit : {"degrees", "radians", "hours", "minutes", "days", "months", "compass"}, optional
+        Of all angles; by default what the name of each column says, or degrees, and hours for columns of time stamps.
+    period_of_angle : float, optional
+        Instead of `unit`: the length of a turn, from zero.
     components : int or "auto"
         How many; "auto" adds components as long as held-out rows become likelier.
     component : str
         Their family, as `mgvm.TorusMixture` has it.
+    max_iter : int, optional
+        EM iterations at most, as `mgvm.TorusMixture` has it.
     samples : int, default 0
         How many rows to draw from the distribution.
     compare : bool, default True
@@ -153,13 +181,21 @@ class DensityOptions(WorkflowOptions):
     angles: Sequence[str] = _required("the columns of angles", nargs="+", metavar="COLUMN")
     unit: str | None = _option(
         None,
-        "of the angles (default: degrees; hours for time stamps); compass is degrees clockwise from north",
+        "of the angles (default: what their names say, or degrees; hours for time stamps); hours and minutes of the "
+        "day, days and months of the year; compass is degrees clockwise from north",
         choices=UNITS,
     )
+    period_of_angle: float | None = _period()
     components: int | str = _option(
         "auto", "how many components, or auto (the default)", metavar="K", parse=whole_or_auto
     )
     component: str = _option("auto", "the family of the components (default: auto)", choices=FAMILIES)
+    max_iter: int | None = _option(
+        None,
+        "iterations at most (default: 200); raise it where a fit did not converge",
+        metavar="N",
+        parse=_whole_from(1),
+    )
     samples: int = _option(
         0, "draw so many rows from the density", metavar="N", parse=_whole_from(0), with_saved_model=True
     )
@@ -175,13 +211,15 @@ class PCAOptions(WorkflowOptions):
         The columns.
     components : int, default 1
         How many latent angles.
-    unit : {"degrees", "radians", "hours", "compass"}, optional
+    unit : {"degrees", "radians", "hours", "minutes", "days", "months", "compass"}, optional
         Of the angles that come out; degrees by default.
     scale : bool, default False
         Whether each column is divided by its standard deviation first: for columns of different kinds.
     structure, prior, method : str, optional
         As `mgvm.CircularPCA` has them; its own defaults where left out, and "none" for no structure. The prior is that
         of rows which move alike: "kernel", or "von_mises" for fewer than 200 or more than 20,000 rows and with "vb".
+    max_iter : int, optional
+        EM iterations at most, as `mgvm.CircularPCA` has it.
     compare : bool, default True
         Whether to score it and probabilistic PCA on held-out rows.
     seed : int, default 0
@@ -199,3 +237,9 @@ class PCAOptions(WorkflowOptions):
         None, "distribution of the angles (default: kernel; von_mises for few rows or very many)", choices=PRIORS
     )
     method: str | None = _option(None, "maximum likelihood (point) or variational Bayes (vb)", choices=METHODS)
+    max_iter: int | None = _option(
+        None,
+        "iterations at most (default: 300); raise it where a fit did not converge",
+        metavar="N",
+        parse=_whole_from(1),
+    )

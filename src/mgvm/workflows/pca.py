@@ -12,6 +12,7 @@ from sklearn.base import clone
 
 from mgvm import _validation as check
 from mgvm._progress import Callback, silent
+from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.pca.estimator import CircularPCA
 from mgvm.pca.ppca import PPCA
@@ -38,6 +39,7 @@ if TYPE_CHECKING:
 OURS = "circular PCA"
 
 
+@single_thread
 def run_pca(
     table: pd.DataFrame, options: PCAOptions, *, source: str = "the table", progress: Callback = silent
 ) -> PCAResult:
@@ -84,12 +86,13 @@ def run_pca(
     evaluation = _compare(model, Y[used], scale, options, progress) if options.compare else Evaluation()
     progress(0, 0, "fitting to all rows")
     fit = time_fit(lambda: model.fit(Y[used]))
-    slow = () if fit.converged else ("the fit did not converge within its iterations; its numbers may still change",)
+    slow = (f"the numbers of the fit may still change: {fit.unconverged}",) if fit.unconverged else ()
     fitted = _Fitted(fit.model, names, Unit(options.unit or "degrees"), scale)
     data = _describe_data(source, names, values, used, scaled=options.scale)
     return _result(table, values, fitted, evaluation, Run(data, options.seed, begin, (*fit.warnings, *slow)))
 
 
+@single_thread
 def apply_pca(
     path: str | os.PathLike[str],
     table: pd.DataFrame,
@@ -264,6 +267,8 @@ def _build_model(options: PCAOptions, rows: int) -> CircularPCA:
         asked["method"] = options.method
     if options.structure is not None:
         asked["structure"] = None if options.structure == "none" else options.structure
+    if options.max_iter is not None:
+        asked["max_iter"] = options.max_iter
     return CircularPCA(components, random_state=options.seed, **asked)
 
 

@@ -1,8 +1,4 @@
-"""The table of predictions of an angle: mean direction, concentration, and highest-density regions (HDR).
-
-HDR of many distributions are found at once on a grid, to some hundredths of a degree: `CircularDistribution.interval`
-is exact and takes twice as long.
-"""
+"""The table of predictions of an angle: mean direction, concentration, and highest-density regions (HDR)."""
 
 from __future__ import annotations
 
@@ -10,12 +6,11 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
-from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, concentration
-from mgvm.circle.highest_density import grid_levels
+from mgvm.circle.exponential_family import concentrations
+from mgvm.regression.prediction import on_own_nodes
 from mgvm.tables.columns import TableError
 from mgvm.tables.units import Unit
 
@@ -54,7 +49,7 @@ def predict_columns(model: Any, X: FloatArray, angle: str, unit: Unit, *, block:
     distinct, which = np.unique(X[there], axis=0, return_inverse=True)
     for begin in range(0, len(distinct), block):
         rows = (which >= begin) & (which < begin + block)
-        found = _describe(model.predict_dist(distinct[begin : begin + block]), angle, unit)
+        found = _describe(on_own_nodes(model.predict_dist(distinct[begin : begin + block])), angle, unit)
         for name, values in found.items():
             columns[name][there[rows]] = values[which[rows] - begin]
     return columns
@@ -67,8 +62,7 @@ def _empty(name: str, count: int) -> np.ndarray:
 def _describe(dist: CircularDistribution, angle: str, unit: Unit) -> dict[str, np.ndarray]:
     """Mean direction, concentration and HDR of a batch of distributions, in a unit, by the names of their columns."""
     variance = np.asarray(dist.circular_variance())
-    kappa = [concentration(v) if v > 0.5 / LARGEST_CONCENTRATION else np.inf for v in variance.tolist()]
-    columns = [unit.from_radians(find_directions(dist)), 1.0 - variance, np.array(kappa)]
+    columns = [unit.from_radians(find_directions(dist)), 1.0 - variance, concentrations(variance)]
     for percent in HDR_PERCENT:
         ends = [arc_ends(arcs, unit) for arcs in hdr_arcs(dist, percent / 100.0)]
         columns += [np.array([one[0, 0] for one in ends]), np.array([one[0, 1] for one in ends])]
@@ -91,77 +85,14 @@ def find_directions(dist: CircularDistribution) -> FloatArray:
 # ---- highest-density regions -----------------------------------------------------------------------------------------
 
 
-def hdr_arcs(dist: CircularDistribution, mass: float, nodes: int = 2048) -> list[FloatArray]:
-    """For each of a batch of distributions the arcs (k, 2) of its HDR, (lower, upper) in radians, the heaviest first.
-
-    Ends are interpolated on a grid of `nodes`: over the circle, to some hundredths of a degree, and for narrow
-    distributions around their mean. Distributions that are too flat or too rugged for that are asked one by one.
-    """
-    center, window = _windows(dist)
-    density = np.asarray(dist[:, None].pdf(center[:, None] + window[:, None] * periodic_grid(nodes)))
-    found = _grid_arcs(density, mass)
-    rugged = is_too_coarse(density)
-    for n in range(len(found)):
-        if rugged[n] or found[n].size == 0:
-            found[n] = _exact_arcs(dist[n], mass)
-        else:
-            lower = wrap(center[n] + window[n] * found[n][:, 0])
-            found[n] = np.column_stack([lower, lower + window[n] * np.diff(found[n], axis=1)[:, 0]])
-    return found
-
-
-def is_too_coarse(density: FloatArray) -> np.ndarray:
-    """Whether a single node of the grid would hold more than 5 % of a distribution, of densities (m, nodes)."""
-    return np.asarray(density.max(axis=1) > 0.05 * density.sum(axis=1))
-
-
-def _windows(dist: CircularDistribution) -> tuple[FloatArray, FloatArray]:
-    """Centres, and half widths in half turns: the whole circle, or by Chebyshev all but 1 % of a narrow one."""
-    variance = np.atleast_1d(np.asarray(dist.circular_variance()))
-    narrow = variance < 2e-3  # a standard deviation of 4 degrees, which is 20 steps of the grid
-    center = np.where(narrow, np.nan_to_num(np.atleast_1d(np.asarray(dist.mean_direction()))), 0.0)
-    return center, np.where(narrow, np.maximum(14.0 * np.sqrt(2.0 * variance), 1e-13) / np.pi, 1.0)
-
-
-def _exact_arcs(dist: CircularDistribution, mass: float) -> FloatArray:
-    exact = dist.interval(mass)
-    exact = exact[~np.isnan(exact[:, 0])]
-    weights = np.asarray(dist.cdf(exact[:, 1])) - np.asarray(dist.cdf(exact[:, 0]))
-    return np.asarray(exact[np.argsort(-weights, kind="stable")])
-
-
-def _grid_arcs(density: FloatArray, mass: float) -> list[FloatArray]:
-    """Arcs by distributions, none where the density on the grid (m, nodes) never crosses its level."""
-    with np.errstate(invalid="ignore", divide="ignore"):
-        share = np.nan_to_num(density / density.sum(axis=1, keepdims=True))
-    nodes = share.shape[1]
-    level = grid_levels(share, [mass], interpolate=True)[0]
-    above = share >= level[:, None]
-    rows, first = np.nonzero(above & ~np.roll(above, 1, axis=1))
-    _, last = np.nonzero(above & ~np.roll(above, -1, axis=1))
-    count = np.bincount(rows, minlength=len(share))
-    begins = np.concatenate([[0], np.cumsum(count)])
-    # An arc across the seam ends before it begins: then the first end of a distribution belongs to its last beginning.
-    for n in np.flatnonzero(count):
-        part = slice(begins[n], begins[n + 1])
-        if last[part][0] < first[part][0]:
-            last[part] = np.roll(last[part], -1)
-    lower = first - _crossing(share, level, rows, first, first - 1)
-    upper = last + _crossing(share, level, rows, last, (last + 1) % nodes)
-    upper = np.where(upper < lower, upper + nodes, upper)
-    total = np.concatenate([np.zeros((len(share), 1)), np.cumsum(share, axis=1)], axis=1)
-    weight = total[rows, last + 1] - total[rows, first] + (last < first)
-    ends = -np.pi + 2.0 * np.pi / nodes * np.column_stack([lower, upper])
-    parts = [slice(begins[n], begins[n + 1]) for n in range(len(share))]
-    return [ends[part][np.argsort(-weight[part], kind="stable")] for part in parts]
-
-
-def _crossing(
-    share: FloatArray, level: FloatArray, rows: np.ndarray, inside: np.ndarray, outside: np.ndarray
-) -> FloatArray:
-    """How far beyond the node inside the level is crossed, in steps of the grid."""
-    high, low = share[rows, inside], share[rows, outside]
-    return np.asarray((high - level[rows]) / np.maximum(high - low, 1e-300))
+def hdr_arcs(dist: CircularDistribution, mass: float) -> list[FloatArray]:
+    """For each of a batch the arcs (k, 2) of its HDR, (lower, upper) in radians, the heaviest first."""
+    arcs = dist.interval(mass)
+    ends = np.asarray(dist[:, None, None].cdf(np.nan_to_num(arcs)))
+    weight = np.where(np.isnan(arcs[..., 0]), -1.0, ends[..., 1] - ends[..., 0])
+    order = np.argsort(-weight, axis=1, kind="stable")
+    arcs, count = np.take_along_axis(arcs, order[..., None], axis=1), (weight >= 0.0).sum(axis=1)
+    return [row[:number] for row, number in zip(arcs, count.tolist(), strict=True)]
 
 
 def arc_ends(parts: FloatArray, unit: Unit) -> FloatArray:
@@ -171,5 +102,5 @@ def arc_ends(parts: FloatArray, unit: Unit) -> FloatArray:
 
 def arc_text(ends: FloatArray, unit: Unit) -> str:
     """Arcs as text, "350..10; 170..190" say."""
-    places = {"degrees": 1, "compass": 1, "hours": 2, "radians": 3}[unit.name]
+    places = 1 if unit.turn > 24.0 else 2 if unit.turn > 10.0 else 3
     return "; ".join(f"{lower:.{places}f}..{upper:.{places}f}" for lower, upper in ends)

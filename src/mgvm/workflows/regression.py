@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +14,7 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, ExpSineSquared
 
 from mgvm import _validation as check
 from mgvm._progress import Callback, silent
+from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor, WrappedGPRegressor
@@ -27,14 +28,18 @@ from mgvm.workflows.comparison import (
     Candidate,
     Evaluation,
     Splits,
+    TimedFit,
     compare_models,
+    sample_neighborhoods,
     score_angles,
     score_saved,
     split_rows,
+    thins_out,
     time_fit,
+    total_work,
 )
 from mgvm.workflows.inputs import Inputs, find_inputs
-from mgvm.workflows.options import KERNELS, RegressionOptions
+from mgvm.workflows.options import KERNELS, RegressionOptions, unit_of
 from mgvm.workflows.predictions import add_columns, predict_columns, prediction_names
 from mgvm.workflows.results import ColumnRead, DataRead, Parameter, RegressionResult, load_saved
 
@@ -44,6 +49,7 @@ if TYPE_CHECKING:
 OURS = "circular Gaussian process"
 
 
+@single_thread
 def run_regression(
     table: pd.DataFrame,
     options: RegressionOptions,
@@ -99,20 +105,24 @@ def run_regression(
     X, y = read.X[read.used], read.angle.radians[read.used]
     groups = None if options.groups is None else _read_groups(table, options.groups, read.used)
     data = _Training(inputs.scale(X), y, _consistent(X, groups))
-    model = build_model(kernel_by_name(options.kernel, data.X, options.period), options)
+    members = build_members(kernel_by_name(options.kernel, _lengths_from(data.X), options.period), options)
     if len(y) > 1000:
-        model.set_params(n_starts=1)  # so many rows leave few local optima, and a search takes a minute
+        members[OURS].set_params(n_starts=1)  # so many rows leave few local optima
     splits = _split(data.X, groups, options) if options.compare else None
-    evaluation = Evaluation() if splits is None else _compare(model, data, splits, unit, progress)
-    progress(0, 0, "fitting to all rows")
-    fit = time_fit(lambda: fit_model(model, data))
-    progress(0, 0, f"predicting {len(where):,} rows")
+    candidates = _candidates(members, data, unit)
+    compared = 0 if splits is None else total_work(candidates, splits)
+    total = compared + 2 * candidates[OURS].work + 1
+    evaluation = Evaluation()
+    if splits is not None:
+        evaluation = compare_models(candidates, splits, PIT, lambda done, _, text: progress(done, total, text))
+    fit, learnt = _fit_all(members[OURS], evaluation.model, data, partial(progress, compared, total))
+    progress(total - 1, total, f"predicting {len(where):,} rows")
     columns = predict_columns(fit.model, inputs.scale(asked), angle, unit)
     other = None if predict is None else (predict_source, asked)
     return RegressionResult(
         data=DataRead(source, len(read.X), int(read.used.sum()), read.columns, _notes(read, inputs, other)),
         model=fit.model,
-        sentences=_summarize(fit.model, angle, inputs, unit, evaluation),
+        sentences=_summarize(fit.model, angle, inputs, unit, evaluation, learnt),
         parameters=tuple(_parameters(fit.model, inputs, unit)),
         comparison=evaluation.comparison,
         calibration=evaluation.calibration,
@@ -130,6 +140,7 @@ def run_regression(
     )
 
 
+@single_thread
 def apply_regression(
     path: str | os.PathLike[str],
     table: pd.DataFrame,
@@ -220,7 +231,7 @@ class _TableRead(NamedTuple):
 
 
 def _read(table: pd.DataFrame, options: RegressionOptions, source: str) -> _TableRead:
-    unit = options.unit
+    unit = unit_of(options)
     inputs = find_inputs(table, options.inputs, options.circular_inputs, options.time_as, unit or "degrees")
     if options.angle in inputs.names:
         raise TableError(f"column {options.angle!r} is the angle to predict and cannot be an input as well")
@@ -290,10 +301,19 @@ class _Training(NamedTuple):
     y: FloatArray
     groups: np.ndarray | None
 
+    def take(self, rows: np.ndarray) -> _Training:
+        """Some of the rows."""
+        return _Training(self.X[rows], self.y[rows], None if self.groups is None else self.groups[rows])
+
 
 def build_model(kernel: Any, options: RegressionOptions) -> CircularGPRegressor:
     """The model that the predictions come from."""
     return CircularGPRegressor(kernel, noise_order=options.noise_order, random_state=options.seed)
+
+
+def build_members(kernel: Any, options: RegressionOptions) -> dict[str, Any]:
+    """The models that are compared, ours first."""
+    return {OURS: build_model(kernel, options), **build_baselines(kernel)}
 
 
 def build_baselines(kernel: Any) -> dict[str, Any]:
@@ -340,6 +360,51 @@ def fit_model(model: Any, data: _Training) -> Any:
     return model.fit(data.X, data.y)
 
 
+def _fit_all(
+    model: CircularGPRegressor, learnt: Any, data: _Training, tell: Callable[[str], object]
+) -> tuple[TimedFit[CircularGPRegressor], str]:
+    """Our model fitted to all rows, and what was learnt from how many.
+
+    Of many rows the kernel and the order of the noise are learnt from a part: those that `learnt`, our model of the
+    comparison, has seen, or a sample. Then parameters are refined on all, unless groups must be held out for that.
+    """
+    size, rows = CUBIC_COST.train, data.y.size
+    if rows <= 3 * size // 2:
+        tell(f"fitting to all {rows:,} rows")
+        return time_fit(lambda: fit_model(model, data)), ""
+    if learnt is None:
+        tell(f"learning kernel and noise from {size:,} of {rows:,} rows")
+        learnt = fit_model(_with_local_kernels(clone(model), data.X), data.take(_sample(data.X, size)))
+    size = learnt.loo_log_density_.size
+    tell(f"refining on all {rows:,} rows")
+    kept = learnt.selection if data.groups is None else None
+    fit = time_fit(lambda: learnt.set_params(warm_start=True, selection=kept).fit(data.X, data.y))
+    fit.model.set_params(**model.get_params(deep=False))
+    what = "the kernel and the noise" if kept is None else "the kernel and the order of the noise"
+    rest = "" if kept is None else ", lengths, variances and concentrations from all"
+    return fit, f"Of {rows:,} rows {size:,} told {what}{rest}."
+
+
+def _sample(X: FloatArray, size: int) -> np.ndarray:
+    """Rows to learn from: in neighbourhoods, if a random sample had gaps more than twice as wide as all rows."""
+    rng = np.random.default_rng(0)
+    if thins_out(X, size):
+        return sample_neighborhoods(X, size, rng)
+    return np.sort(rng.choice(len(X), size, replace=False))
+
+
+def _lengths_from(X: FloatArray) -> FloatArray:
+    """The rows whose distances tell where length scales start: a neighbourhood, where a sample has several."""
+    some = CUBIC_COST.train
+    return X[sample_neighborhoods(X, some // 8, np.random.default_rng(0), 1)] if thins_out(X, some) else X
+
+
+def _with_local_kernels(model: CircularGPRegressor, X: FloatArray) -> CircularGPRegressor:
+    """The model with the default kernels, their length scales as in a neighbourhood where a sample has several."""
+    near = _lengths_from(X)
+    return model if model.kernel is not None or near is X else model.set_params(kernel=default_kernels(near))
+
+
 # ---- held-out scores ------------------------------------------------------------------------------------------------
 
 
@@ -353,29 +418,31 @@ def _split(X: FloatArray, groups: np.ndarray | None, options: RegressionOptions)
             held = np.arange(len(X))
         elif held.max() + 1 < len(X):
             what = "whole inputs"
-    return split_rows(held, what, np.random.default_rng(options.seed), CUBIC_COST)
+    places = X if groups is None else None
+    return split_rows(held, what, np.random.default_rng(options.seed), CUBIC_COST, places=places)
 
 
-def _compare(model: CircularGPRegressor, data: _Training, splits: Splits, unit: Unit, progress: Callback) -> Evaluation:
-    """Ours (unfitted) and the baselines on the test rows of the splits."""
+def _candidates(members: dict[str, Any], data: _Training, unit: Unit) -> dict[str, Candidate]:
+    """The members (unfitted) as models to compare."""
 
     def fit(estimator: Any, rows: np.ndarray) -> Any:
-        groups = None if data.groups is None else data.groups[rows]
-        return fit_model(clone(estimator), _Training(data.X[rows], data.y[rows], groups))
+        model = clone(estimator)
+        return fit_model(_with_local_kernels(model, data.X) if estimator is members[OURS] else model, data.take(rows))
 
     def score(fitted: Any, rows: np.ndarray) -> Any:
         return score_angles(fitted.predict_dist(data.X[rows]), data.y[rows], unit)
 
-    entries = {OURS: model, **build_baselines(model.kernel)}
-    candidates = {name: Candidate(partial(fit, estimator), score) for name, estimator in entries.items()}
-    return compare_models(candidates, splits, PIT, progress)
+    # A fit of ours takes five times as long as one of the others.
+    return {
+        name: Candidate(partial(fit, estimator), score, 5 if name == OURS else 1) for name, estimator in members.items()
+    }
 
 
 # ---- the summary ----------------------------------------------------------------------------------------------------
 
 
 def _summarize(
-    model: CircularGPRegressor, angle: str, inputs: Inputs, unit: Unit, evaluation: Evaluation
+    model: CircularGPRegressor, angle: str, inputs: Inputs, unit: Unit, evaluation: Evaluation, learnt: str = ""
 ) -> tuple[str, ...]:
     """What was found and how far to trust it, for someone who does not know the method."""
     found = [
@@ -383,8 +450,10 @@ def _summarize(
         f"changes with the inputs, by a kernel that is {_describe_kernel(_kernel(model))}, "
         f"seen with a scatter of ± {_scatter(model, unit)}."
     ]
+    if learnt:
+        found.append(learnt)
     if not model.converged_:
-        found.append("Inference did not converge: take the numbers with care.")
+        found.append("Inference did not converge: take the numbers with care, or try a rougher kernel (matern12).")
     if evaluation.comparison is not None:
         found.extend(evaluation.comparison.sentences(uniform=-float(np.log(2.0 * np.pi))))
     if evaluation.calibration is not None:

@@ -82,7 +82,8 @@ class Score:
 
     `log_likelihood` is the mean in nats per observation with its `standard_error`; `difference` is how much less that
     is than the best model's, with the paired standard error of the difference, `difference_error`. `measures` holds
-    further means, by a name that carries the unit ("CRPS (degrees)").
+    further means, by a name that carries the unit ("CRPS (degrees)"). `unconverged` says why a fit did not converge
+    and what to change.
     """
 
     name: str
@@ -94,6 +95,7 @@ class Score:
     measures: Mapping[str, float] = field(default_factory=dict)
     converged: bool = True
     seconds: float = 0.0
+    unconverged: str = ""
 
     @property
     def best(self) -> bool:
@@ -117,6 +119,11 @@ class Comparison:
     rows: int
     scores: tuple[Score, ...]
     held_out: bool = True
+
+    @property
+    def unconverged(self) -> list[str]:
+        """A sentence on every model whose fit did not converge, with what to change."""
+        return [f"{score.name} did not converge: {score.unconverged}" for score in self.scores if score.unconverged]
 
     @property
     def ours(self) -> Score:

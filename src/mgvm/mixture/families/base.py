@@ -5,7 +5,7 @@ whose first axis counts the components, so that `take` and `join` work on any fa
 
 EM needs five things of a family: `start`, `log_density`, `update`, `log_prior` and `n_parameters`. Splits, restarts and
 growth need no more: new components are started from rows and their responsibilities. Missing angles need
-`log_marginal`; conditional distributions and imputation follow from it by the chain rule, see `mgvm.mixture.missing`.
+`log_marginal`, `expect_missing` and `draw_missing`, for all rows at once: see `mgvm.mixture.missing`.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, Protocol, TypeVar
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from mgvm._validation import FloatArray
+from mgvm._validation import ComplexArray, FloatArray
 
 BoolArray = NDArray[np.bool_]
 IntArray = NDArray[np.int64]
@@ -67,8 +67,17 @@ class Family(Protocol):
     def log_marginal(self, parameters: Any, x: FloatArray) -> FloatArray:
         """Log densities (N, K) of the observed angles of each row, the missing ones (NaN) integrated out.
 
-        A row without any observed angle has log density 0.
+        A row without any observed angle has log density 0. Components that are 25 nats and more below the largest of a
+        row may be lower than they are, or -inf: they do not count.
         """
+
+    def expect_missing(self, parameters: Any, x: FloatArray, labels: IntArray) -> ComplexArray:
+        """E[e^{iφ}] (n, D) of the missing angles (NaN) of row i given the others under component labels[i]; 0
+        elsewhere.
+        """
+
+    def draw_missing(self, parameters: Any, x: FloatArray, labels: IntArray, rng: np.random.Generator) -> FloatArray:
+        """Rows (n, D), the missing angles of row i drawn jointly given the others under component labels[i]."""
 
 
 Parameters = TypeVar("Parameters", bound=tuple[Any, ...])
@@ -88,3 +97,12 @@ def join(*batches: Parameters) -> Parameters:
 def count(parameters: tuple[Any, ...]) -> int:
     """The number of components K."""
     return int(parameters[0].shape[0])
+
+
+def draw_places(log_weights: FloatArray, size: int, rng: np.random.Generator) -> IntArray:
+    """A column for each of `size` rows of log weights (size, P), or of a single one for all, drawn by its weight."""
+    weights = np.exp(log_weights - log_weights.max(axis=1, keepdims=True)).cumsum(axis=1)
+    wanted = rng.random(size) * weights[:, -1]
+    if len(weights) == 1:
+        return np.asarray(np.searchsorted(weights[0], wanted, side="right"))
+    return np.asarray((weights > wanted[:, None]).argmax(axis=1))

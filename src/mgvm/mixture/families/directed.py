@@ -13,11 +13,12 @@ draws of the missing angles of the density of what was observed after them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
+from scipy.special import erf
 
 from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics.directed import (
@@ -32,7 +33,8 @@ from mgvm._numerics.gvm import gvm_sample
 from mgvm._numerics.gvm_order_two import order_two_moments
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
-from mgvm.mixture.families.base import NEGLIGIBLE, BoolArray, IntArray, count, take
+from mgvm.circle.grid_density import GridDensity
+from mgvm.mixture.families.base import NEGLIGIBLE, BoolArray, IntArray, count, draw_places
 
 # Held at once: pairs of row and component in EM, some 30 MB, and points of rows times nodes in marginal densities.
 _PAIRS, _POINTS = 200_000, 400_000
@@ -167,11 +169,13 @@ class DirectedFamily:
         for angle in range(x.shape[1]):
             slope, metric = self._prior(parameters, angle)
             old = self._block(packed, angle)
-            gradient, curvature = self._derivatives(old, features, points[angle], pairs)
+            value, gradient, curvature = self._derivatives(old, features, points[angle], pairs)
+            value += _log_prior(old, slope, metric)
             gradient += slope - np.einsum("kij,kj->ki", metric, old)
             step = self._newton(angle, gradient, curvature + metric)
             factor = Factor(features, points[angle], pairs, slope, metric)
-            packed[:, angle, : old.shape[1]] = self._search_line(old, step, (gradient * step).sum(axis=1), factor)
+            gain = (gradient * step).sum(axis=1)
+            packed[:, angle, : old.shape[1]] = self._search_line(old, value, step, gain, factor)
         return parameters._replace(packed=packed)
 
     def log_prior(self, parameters: DirectedParameters) -> FloatArray:
@@ -200,7 +204,7 @@ class DirectedFamily:
             metric[:, angle, :length, :length] = self._metric(angle, first, means[:, 1:size])
             if self.pseudo_count:
                 block = self._block(parameters.packed, angle)
-                _, curvature = self._derivatives(block, features, points[angle], pairs)
+                _, _, curvature = self._derivatives(block, features, points[angle], pairs)
                 shrunk = np.delete(np.arange(self._free(angle)), [0, size])
                 if shrunk.size:
                     fisher = _profile(curvature / total[:, None, None], shrunk, np.array([0, size]))
@@ -235,12 +239,15 @@ class DirectedFamily:
         """Log densities (N, K) of the observed angles."""
         return _log_marginal(self, parameters, x)
 
-    def natural(self, parameters: DirectedParameters, x: FloatArray, angle: int) -> ComplexArray:
-        """η (N, 2) of one angle of the first component, given the angles before it."""
-        features, _ = self._features(x)
-        rows = np.arange(x.shape[0])
-        pairs = Pairs(rows, np.zeros_like(rows), np.ones(rows.size))
-        return _natural(self._block(parameters.packed, angle), features, pairs)
+    def expect_missing(self, parameters: DirectedParameters, x: FloatArray, labels: IntArray) -> ComplexArray:
+        """E[e^{iφ}] (n, D) of missing angles given the others."""
+        return _expect_missing(self, parameters, x, labels)
+
+    def draw_missing(
+        self, parameters: DirectedParameters, x: FloatArray, labels: IntArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Rows (n, D) completed by draws."""
+        return _draw_missing(self, parameters, x, labels, rng)
 
     def _features(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1, cos, sin, cos, sin, …) (N, 2D + 1) in the family's order, and (D, N, 4) with the doubled angles."""
@@ -271,16 +278,20 @@ class DirectedFamily:
 
     def _derivatives(
         self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs
-    ) -> tuple[FloatArray, FloatArray]:
-        """Gradient (K, m) and negative Hessian (K, m, m) of Σ w log p of one angle."""
-        gradient, curvature = np.zeros_like(block), np.zeros((*block.shape, block.shape[1]))
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
+        """Σ w log p (K,) of one angle, its gradient (K, m) and negative Hessian (K, m, m)."""
+        value, gradient = np.zeros(len(block)), np.zeros_like(block)
+        curvature = np.zeros((*block.shape, block.shape[1]))
         if self.second:
-            _, _, moments = order_two_moments(_natural(block, features, pairs))
+            eta, sums = _natural(block, features, pairs), np.zeros(pairs.rows.size)
+            facts, _, moments = order_two_moments(eta)
+            log_densities(points, pairs.rows, eta, facts, sums)
+            value += np.bincount(pairs.owners, pairs.weights * sums, len(block))
             slopes_and_curvatures(features, points, pairs, moments, gradient, curvature)
         else:
-            von_mises_derivatives(features, points, pairs, block, gradient, curvature)
+            von_mises_derivatives(features, points, pairs, block, value, gradient, curvature)
         complete(curvature)
-        return gradient, curvature
+        return value, gradient, curvature
 
     def _value(self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs) -> FloatArray:
         """Σ w log p of one angle, (K,)."""
@@ -288,13 +299,14 @@ class DirectedFamily:
         self._add_log_density(block, features, points, pairs._replace(weights=sums))
         return np.bincount(pairs.owners, pairs.weights * sums, block.shape[0]).astype(float)
 
-    def _search_line(self, old: FloatArray, step: FloatArray, gain: FloatArray, factor: Factor) -> FloatArray:
-        """old + step, the step halved until the objective does not fall; components at their best stay."""
+    def _search_line(
+        self, old: FloatArray, value: FloatArray, step: FloatArray, gain: FloatArray, factor: Factor
+    ) -> FloatArray:
+        """old + step, the step halved until the objective is not below `value`; components at their best stay."""
         features, points, pairs, slope, metric = factor
         best = old.copy()
         # A promise of less than 1e-8 nats a row is not worth a step.
         moving = gain > 1e-8 * np.maximum(np.bincount(pairs.owners, pairs.weights, gain.size), 1e-3)
-        value = self._value(old, features, points, pairs) + _log_prior(old, slope, metric)
         for _ in range(12):
             chosen = moving[pairs.owners]
             if not chosen.any():
@@ -371,93 +383,459 @@ def _project_on_turns(first: FloatArray, means: FloatArray) -> FloatArray:
     return out.reshape(components, 2 * length, 2 * length)
 
 
-# ---- marginal densities ---------------------------------------------------------------------------------------------
+# ---- missing angles -------------------------------------------------------------------------------------------------
+#
+# Of a row the factors of all angles up to the last observed one count. Those of missing angles are summed over nodes,
+# which are laid out one missing angle after the other: a node of the angles before stays only if it may still matter,
+# for a factor has a bound. From f'' >= -c of a log density f, c = |η₁| + 4|η₂|,
+#
+#     max p <= 1 / ∫ exp(-c x²/2) dx = √(c/2π) / erf(π√(c/2)).
+
+
+@dataclass(frozen=True)
+class MarginalSettings:
+    """How marginal densities are summed.
+
+    Attributes
+    ----------
+    floor : float
+        Nodes whose log density is certainly below are left out.
+    margin : float
+        A row's log density must be so much higher, under one component at least: what is left out is less than
+        exp(-margin) of it. Else it is summed again with a floor three times as low.
+    largest_grid : int
+        Nodes of a row at once; where more would be needed, `n_draws` ancestral draws stand for them.
+    n_draws : int
+        The relative error is some 1/√n_draws of the spread of their weights.
+    sweeps : int
+        Gibbs sweeps from one of these draws, where an angle is to be drawn.
+    seed : int
+        Of the draws, so that the same question gets the same answer.
+    """
+
+    floor: float = -45.0
+    margin: float = 27.0
+    largest_grid: int = 400_000
+    n_draws: int = 2048
+    sweeps: int = 10
+    seed: int = 20170204
+
+
+SETTINGS = MarginalSettings()
+
+
+class TooManyNodesError(ValueError):
+    """A row has more missing angles than a grid can hold."""
+
+
+class Component(NamedTuple):
+    """η₁ of angle d is slopes[d]·(1, cos φ_0, sin φ_0, …), complex (D, 2D + 1); η₂ (D,); log bounds of p (D,)."""
+
+    slopes: ComplexArray
+    second: ComplexArray
+    bounds: FloatArray
+
+
+class WeightedNodes(NamedTuple):
+    """Rows (R,), nodes (P, 2D + 1) by the features of the angles on the grid, and log weights (R, P).
+
+    Log weights (1, P) hold for all rows.
+    """
+
+    rows: IntArray
+    nodes: FloatArray
+    values: FloatArray
+
+    def split(self) -> tuple[WeightedNodes, WeightedNodes]:
+        """Each half of the rows."""
+        half = self.rows.size // 2
+        low, high = (self.values, self.values) if len(self.values) == 1 else (self.values[:half], self.values[half:])
+        return self._replace(rows=self.rows[:half], values=low), self._replace(rows=self.rows[half:], values=high)
+
+    def prune(self, least: float) -> WeightedNodes:
+        """Without rows and nodes whose log weights are all below."""
+        near = self.values >= least
+        nodes, rows = np.asarray(near.any(axis=0)), np.asarray(near.any(axis=1))
+        if len(rows) == 1:
+            rows = np.full(self.rows.size, bool(rows[0]))
+        if not (nodes.all() and rows.all()):
+            kept = self.values[rows[: len(self.values)]] if len(self.values) > 1 else self.values
+            return WeightedNodes(self.rows[rows], self.nodes[nodes], kept[:, nodes])
+        return self
+
+
+class Pattern(NamedTuple):
+    """Rows (n,) of features (N, 2D + 1), zero where an angle is missing, that lack the same angles."""
+
+    rows: IntArray
+    features: FloatArray
+    missing: BoolArray
+
+    @property
+    def last(self) -> int:
+        """The last angle observed, -1 where there is none."""
+        return int(np.flatnonzero(~self.missing).max(initial=-1))
+
+    @property
+    def hidden(self) -> list[int]:
+        """Missing angles before the last observed one; those after it fall away."""
+        return [int(angle) for angle in np.flatnonzero(self.missing[: self.last + 1])]
+
+
+def _list_patterns(family: DirectedFamily, x: FloatArray) -> list[Pattern]:
+    """The rows by which angles they lack, numbered in the family's order."""
+    missing = np.isnan(x[:, list(family.order)])
+    features = family._features(np.where(np.isnan(x), 0.0, x))[0]
+    features[:, 1:][np.repeat(missing, 2, axis=1)] = 0.0
+    numbers = missing @ (1 << np.arange(missing.shape[1], dtype=np.int64)) if missing.shape[1] <= 62 else missing
+    _, first, which = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
+    which = which.reshape(-1)
+    return [Pattern(np.flatnonzero(which == p), features, missing[row]) for p, row in enumerate(first)]
+
+
+def _read_component(family: DirectedFamily, packed: FloatArray) -> Component:
+    """One component from its packed numbers (D, M)."""
+    size = len(packed)
+    slopes, second = np.zeros((size, 2 * size + 1), dtype=complex), np.empty(size, dtype=complex)
+    for angle, numbers in enumerate(packed):
+        count = family.features_of(angle)
+        slopes[angle, :count] = numbers[:count] + 1j * numbers[count : 2 * count]
+        second[angle] = complex(numbers[2 * count], numbers[2 * count + 1])
+    curvature = np.abs(slopes).sum(axis=1) + 4.0 * np.abs(second) + 1e-300
+    return Component(
+        slopes, second, 0.5 * np.log(curvature / (2.0 * np.pi)) - np.log(erf(np.pi * np.sqrt(0.5 * curvature)))
+    )
+
+
+def _count_nodes(one: Component, angle: int, last: int) -> int:
+    """Nodes for which the trapezoid rule is exact to 1e-6 at least: 12 + 5.5 √K, K a bound of the curvature."""
+    size = np.abs(one.slopes.real) + np.abs(one.slopes.imag)
+    second = abs(one.second[angle].real) + abs(one.second[angle].imag)
+    after = size[angle + 1 : last + 1, 1 + 2 * angle : 3 + 2 * angle].sum()
+    return int(12.0 + 5.5 * math.sqrt(size[angle].sum() + 8.0 * second + 2.0 * after))
+
+
+def _lay_nodes(one: Component, angles: list[int], last: int) -> dict[int, ComplexArray]:
+    """e^{iφ} at the nodes of each angle."""
+    return {angle: np.exp(1j * periodic_grid(_count_nodes(one, angle, last))) for angle in angles}
+
+
+def _weigh_nodes(
+    one: Component, pattern: Pattern, nodes: dict[int, ComplexArray], last: int, floor: float, largest: int
+) -> Iterator[WeightedNodes]:
+    """log of the product of the factors up to `last` at the nodes that matter, for blocks of the rows.
+
+    Rows under which no node matters are left out.
+    """
+    width = one.slopes.shape[1]
+    stack = [(WeightedNodes(pattern.rows, np.zeros((1, width)), np.zeros((1, 1))), 0)]
+    while stack:
+        part, angle = stack.pop()
+        if angle > last:
+            yield part
+            continue
+        count = len(nodes[angle]) if angle in nodes else 1
+        if len(part.nodes) * count > largest:
+            raise TooManyNodesError
+        alike = len(part.values) == 1 and angle in nodes and not _depends(one, pattern, angle)[0]
+        if not alike and part.rows.size * len(part.nodes) * count > _POINTS and part.rows.size > 1:
+            stack.extend((half, angle) for half in part.split())
+            continue
+        rest = float(one.bounds[angle : last + 1].sum())
+        part = _add_factor(one, part, pattern, nodes.get(angle), angle, floor - rest)
+        part = part.prune(floor - float(one.bounds[angle + 1 : last + 1].sum()))
+        if part.rows.size:
+            stack.append((part, angle + 1))
+
+
+def _lower_floors() -> Iterator[float]:
+    """Floors to try one after the other; no log density is below the last but one."""
+    floor = SETTINGS.floor
+    while floor > -1e9:
+        yield floor
+        floor *= 3.0
+    yield -np.inf
+
+
+def _weigh_surely(
+    one: Component, pattern: Pattern, nodes: dict[int, ComplexArray], last: int
+) -> Iterator[WeightedNodes]:
+    """`_weigh_nodes` of all rows, with a floor low enough for each."""
+    left = np.zeros(len(pattern.features), dtype=bool)
+    left[pattern.rows] = True
+    log_cell = sum(math.log(2.0 * math.pi / z.size) for z in nodes.values())
+    for floor in _lower_floors():
+        rest = pattern._replace(rows=pattern.rows[left[pattern.rows]])
+        if not rest.rows.size:
+            return
+        for part in _weigh_nodes(one, rest, nodes, last, floor, SETTINGS.largest_grid):
+            total = np.broadcast_to(log_sum_exp(part.values, axis=1) + log_cell, part.rows.shape)
+            sure = total >= floor + SETTINGS.margin
+            left[part.rows[sure]] = False
+            if sure.all():
+                yield part
+            elif sure.any():
+                yield WeightedNodes(part.rows[sure], part.nodes, part.values[sure])
+
+
+def _field(one: Component, part: WeightedNodes, pattern: Pattern, angle: int) -> tuple[ComplexArray, ComplexArray]:
+    """η₁ of an angle: what observed angles add, (R, 1) or (1, 1), and what those on the grid do, (1, P) or (1, 1)."""
+    by_observed, by_summed = _depends(one, pattern, angle)
+    observed = pattern.features[part.rows if by_observed else part.rows[:1]] @ one.slopes[angle]
+    summed = part.nodes @ one.slopes[angle] if by_summed else np.zeros(1, dtype=complex)
+    return observed[:, None], summed[None, :]
+
+
+def _depends(one: Component, pattern: Pattern, angle: int) -> tuple[bool, bool]:
+    """Whether an angle depends on observed ones before it, and whether on missing ones."""
+    coupled = one.slopes[angle, 1 : 1 + 2 * angle] != 0.0
+    gone = np.repeat(pattern.missing[:angle], 2)
+    return bool((coupled & ~gone).any()), bool((coupled & gone).any())
+
+
+def _add_factor(
+    one: Component,
+    part: WeightedNodes,
+    pattern: Pattern,
+    nodes: ComplexArray | None,
+    angle: int,
+    least: float,
+) -> WeightedNodes:
+    """With log p of one angle given those before it added; the angle is observed, or put on the nodes.
+
+    Its normalisers are not computed where log weights are below `least`.
+    """
+    observed, summed = _field(one, part, pattern, angle)
+    second, values = one.second[angle], part.values
+    values = values - _log_normalizers(observed, summed, second, values, least)
+    if nodes is None:
+        z = (pattern.features[part.rows, 1 + 2 * angle] + 1j * pattern.features[part.rows, 2 + 2 * angle])[:, None]
+        own = (observed.conj() * z).real + (second.conjugate() * z * z).real
+        values = values + (own + _cross(z, summed))
+        return WeightedNodes(part.rows, part.nodes, values)
+    features = np.repeat(part.nodes, nodes.size, axis=0)
+    z = np.tile(nodes, len(part.nodes))[None, :]
+    features[:, 1 + 2 * angle], features[:, 2 + 2 * angle] = z[0].real, z[0].imag
+    own = (np.repeat(summed, nodes.size * len(part.nodes) // summed.size, axis=1).conj() * z).real
+    own += (second.conjugate() * z * z).real
+    values = np.repeat(values, nodes.size, axis=1) + (own + _cross(observed, z))
+    return WeightedNodes(part.rows, features, values)
+
+
+def _cross(left: ComplexArray, right: ComplexArray) -> FloatArray:
+    """Re conj(left) right of a column (R, 1) and a row (1, P)."""
+    return np.asarray(np.concatenate([left.real, left.imag], axis=1) @ np.concatenate([right.real, right.imag], axis=0))
+
+
+def _log_normalizers(
+    observed: ComplexArray, summed: ComplexArray, second: complex, values: FloatArray, least: float
+) -> FloatArray:
+    """log Z of η₁ = observed + summed, +inf where both vary and the log weights are below `least`."""
+    if len(observed) == 1 or summed.size == 1:
+        first = observed + summed
+        return _log_normalizer(first.ravel(), second).reshape(first.shape)
+    out = np.full((len(observed), summed.size), np.inf)
+    rows, nodes = np.nonzero(np.broadcast_to(values >= least, out.shape))
+    out[rows, nodes] = _log_normalizer(observed[rows, 0] + summed[0, nodes], second)
+    return out
+
+
+def _log_normalizer(first: ComplexArray, second: complex) -> FloatArray:
+    eta = np.empty((first.size, 2), dtype=complex)
+    eta[:, 0], eta[:, 1] = first, second
+    return np.asarray(order_two_moments(eta)[0][:, 0])
+
+
+# ---- densities, means and draws -------------------------------------------------------------------------------------
 
 
 def _log_marginal(family: DirectedFamily, parameters: DirectedParameters, x: FloatArray) -> FloatArray:
     """Log densities (N, K) of the observed angles of each row."""
     out = np.zeros((x.shape[0], count(parameters)))
-    ordered = np.isnan(x[:, list(family.order)])
-    patterns, which = np.unique(ordered, axis=0, return_inverse=True)
-    for p, missing in enumerate(patterns):
-        rows = np.flatnonzero(which.reshape(-1) == p)
-        if missing.all():
+    components = [_read_component(family, packed) for packed in parameters.packed]
+    for pattern in _list_patterns(family, x):
+        if pattern.missing.all():
             continue
-        last = int(np.flatnonzero(~missing)[-1])
-        hidden = np.flatnonzero(missing[: last + 1])
-        filled = np.where(np.isnan(x[rows]), 0.0, x[rows])
-        if hidden.size == 0:
-            out[rows] = family.log_factors(parameters, filled, None, range(last + 1))
-            continue
-        for k in range(count(parameters)):
-            out[rows, k] = _integrate(family, take(parameters, [k]), filled, hidden, last)
+        for floor in _lower_floors() if pattern.hidden else [-np.inf]:
+            _fill_marginals(components, pattern, floor, out)
+            low = out[pattern.rows].max(axis=1) < floor + SETTINGS.margin
+            if not low.any():
+                break
+            pattern = pattern._replace(rows=pattern.rows[low])
     return out
 
 
-def _integrate(
-    family: DirectedFamily,
-    one: DirectedParameters,
-    x: FloatArray,
-    hidden: IntArray,
-    last: int,
-    *,
-    largest_grid: int = 16_384,
-) -> FloatArray:
-    """log p of one component with the factors `hidden` integrated out, (N,)."""
-    nodes = [_count_nodes(family, one, int(angle), last) for angle in hidden]
-    if math.prod(nodes) > largest_grid:
-        return _weigh_draws(family, one, x, hidden, last)
-    grids = np.meshgrid(*(periodic_grid(n) for n in nodes), indexing="ij")
-    points = np.stack([grid.ravel() for grid in grids], axis=1)
-    log_cell = float(np.log(2.0 * np.pi / np.array(nodes)).sum())
-    columns = [family.order[int(angle)] for angle in hidden]
-    out = np.empty(len(x))
-    step = max(1, _POINTS // len(points))
-    for begin in range(0, len(x), step):
-        part = np.repeat(x[begin : begin + step], len(points), axis=0)
-        part[:, columns] = np.tile(points, (len(part) // len(points), 1))
-        values = family.log_factors(one, part, None, range(last + 1)).reshape(-1, len(points))
-        out[begin : begin + step] = log_sum_exp(values, axis=1) + log_cell
-    return out
+def _fill_marginals(components: list[Component], pattern: Pattern, floor: float, out: FloatArray) -> None:
+    """Write log densities of the rows of one pattern."""
+    out[pattern.rows] = -np.inf
+    for k, one in enumerate(components):
+        nodes = _lay_nodes(one, pattern.hidden, pattern.last)
+        log_cell = sum(math.log(2.0 * math.pi / z.size) for z in nodes.values())
+        try:
+            for part in _weigh_nodes(one, pattern, nodes, pattern.last, floor, SETTINGS.largest_grid):
+                out[part.rows, k] = log_sum_exp(part.values, axis=1) + log_cell
+        except TooManyNodesError:
+            for rows in np.array_split(pattern.rows, -(-pattern.rows.size * SETTINGS.n_draws // _POINTS)):
+                _, weights = _weigh_draws(one, pattern._replace(rows=rows), pattern.hidden, pattern.last)
+                out[rows, k] = log_sum_exp(weights, axis=1) - math.log(SETTINGS.n_draws)
 
 
-def _count_nodes(family: DirectedFamily, one: DirectedParameters, angle: int, last: int) -> int:
-    """Nodes for which the trapezoid rule is exact to 1e-6 at least: 12 + 5.5 √K, K a bound of the curvature."""
-    curvature = 0.0
-    for factor in range(angle, last + 1):
-        size = family.features_of(factor)
-        block = np.abs(one.packed[0, factor])
-        if factor == angle:
-            curvature += float(block[: 2 * size].sum() + 8.0 * block[2 * size : 2 * size + 2].sum())
-        elif size > 1:
-            own = [1 + 2 * angle, 2 + 2 * angle]
-            curvature += 2.0 * float(block[own].sum() + block[[size + j for j in own]].sum())
-    return int(12.0 + 5.5 * math.sqrt(curvature))
+def _weigh_draws(one: Component, pattern: Pattern, drawn: list[int], last: int) -> tuple[FloatArray, FloatArray]:
+    """Likelihood weighting: draws (R, n, 2D + 1) of the missing angles by features, and their log weights (R, n).
 
-
-def _weigh_draws(
-    family: DirectedFamily,
-    one: DirectedParameters,
-    x: FloatArray,
-    hidden: IntArray,
-    last: int,
-    *,
-    n_draws: int = 2048,
-    seed: int = 20170204,
-) -> FloatArray:
-    """Likelihood weighting: unbiased, its relative error some 1/√n_draws of the weights' spread.
-
-    The seed is fixed: the same question gets the same answer.
+    An angle is drawn given those before it; the weight is the density of what was observed, given the draws.
     """
-    rng = np.random.default_rng(seed)
-    out = np.empty(len(x))
-    step = max(1, _POINTS // n_draws)
-    seen = [factor for factor in range(last + 1) if factor not in set(hidden.tolist())]
-    for begin in range(0, len(x), step):
-        part = np.repeat(x[begin : begin + step], n_draws, axis=0)
-        for angle in hidden:
-            eta = family.natural(one, part, int(angle))
-            part[:, family.order[int(angle)]] = gvm_sample(eta, 1, rng)[0]
-        values = family.log_factors(one, part, None, seen).reshape(-1, n_draws)
-        out[begin : begin + step] = log_sum_exp(values, axis=1) - math.log(n_draws)
+    rng = np.random.default_rng(SETTINGS.seed)
+    rows, n = pattern.rows, SETTINGS.n_draws
+    features = np.repeat(pattern.features[rows], n, axis=0)
+    weights = np.zeros(len(features))
+    for angle in range(last + 1):
+        eta = np.empty((len(features), 2), dtype=complex)
+        eta[:, 0], eta[:, 1] = features @ one.slopes[angle], one.second[angle]
+        own = [1 + 2 * angle, 2 + 2 * angle]
+        if angle in drawn:
+            phi = gvm_sample(eta, 1, rng)[0]
+            features[:, own[0]], features[:, own[1]] = np.cos(phi), np.sin(phi)
+        else:
+            z = features[:, own[0]] + 1j * features[:, own[1]]
+            weights += (eta[:, 0].conj() * z + eta[:, 1].conj() * z * z).real - order_two_moments(eta)[0][:, 0]
+    return features.reshape(rows.size, n, -1), weights.reshape(rows.size, n)
+
+
+def _expect_missing(
+    family: DirectedFamily, parameters: DirectedParameters, x: FloatArray, labels: IntArray
+) -> ComplexArray:
+    """E[e^{iφ}] (n, D) of the missing angles of each row given the others, under component labels[i]; 0 elsewhere."""
+    out = np.zeros(x.shape, dtype=complex)
+    for pattern in _list_patterns(family, x):
+        for k in np.unique(labels[pattern.rows]):
+            mine = pattern._replace(rows=pattern.rows[labels[pattern.rows] == k])
+            _fill_expectations(_read_component(family, parameters.packed[k]), mine, out)
+    moved = np.empty_like(out)
+    moved[:, list(family.order)] = out
+    return moved
+
+
+def _fill_expectations(one: Component, pattern: Pattern, out: ComplexArray) -> None:
+    """Write E[e^{iφ}] of missing angles for rows of one pattern; of the last one in closed form given the others."""
+    missing = [int(angle) for angle in np.flatnonzero(pattern.missing)]
+    closed = missing[-1] if missing and missing[-1] > pattern.last else None
+    summed = missing if closed is None else missing[:-1]
+    last = max([pattern.last, *summed])
+    nodes = _lay_nodes(one, summed, last if closed is None else closed)
+    try:
+        parts = list(_weigh_surely(one, pattern, nodes, last))
+        for part in parts:
+            _add_expectations(one, part, pattern, summed, closed, out)
+    except TooManyNodesError:
+        for rows in np.array_split(pattern.rows, -(-pattern.rows.size * SETTINGS.n_draws // _POINTS)):
+            draws, weights = _weigh_draws(one, pattern._replace(rows=rows), missing, max(last, missing[-1]))
+            shares = np.exp(weights - log_sum_exp(weights, axis=1)[:, None])
+            for angle in missing:
+                z = draws[:, :, 1 + 2 * angle] + 1j * draws[:, :, 2 + 2 * angle]
+                out[rows, angle] = (shares * z).sum(axis=1)
+
+
+def _add_expectations(
+    one: Component,
+    part: WeightedNodes,
+    pattern: Pattern,
+    summed: list[int],
+    closed: int | None,
+    out: ComplexArray,
+) -> None:
+    """Write the means of angles that were summed over nodes, and of one that has a closed form at each node."""
+    shares = np.exp(part.values - log_sum_exp(part.values, axis=1)[:, None])
+    for angle in summed:
+        out[part.rows, angle] = shares @ (part.nodes[:, 1 + 2 * angle] + 1j * part.nodes[:, 2 + 2 * angle])
+    if closed is None:
+        return
+    observed, moved = _field(one, part, pattern, closed)
+    first = observed + moved
+    whole = len(observed) > 1 and moved.size > 1
+    used = np.broadcast_to(shares > 1e-13, first.shape) if whole else np.ones(first.shape, dtype=bool)
+    moments = np.zeros(first.shape, dtype=complex)
+    eta = np.empty((int(used.sum()), 2), dtype=complex)
+    eta[:, 0], eta[:, 1] = first[used], one.second[closed]
+    moments[used] = order_two_moments(eta)[2][:, 0]
+    out[part.rows, closed] = (shares * moments).sum(axis=1)
+
+
+def _draw_missing(
+    family: DirectedFamily, parameters: DirectedParameters, x: FloatArray, labels: IntArray, rng: np.random.Generator
+) -> FloatArray:
+    """Rows completed by a joint draw of their missing angles given the others, under component labels[i].
+
+    Of several angles before the last observed one a node is drawn, then each angle given all others. A sum over nodes
+    is exact for smooth functions, such as the density of one angle given those at nodes: so are the draws.
+    """
+    components = [_read_component(family, packed) for packed in parameters.packed]
+    out = x[:, list(family.order)].copy()
+    for pattern in _list_patterns(family, x):
+        rows, hidden = pattern.rows, pattern.hidden
+        exact = len(hidden) < 2 or _draw_nodes(components, pattern, labels, rng)
+        for angle in hidden * (1 if exact else SETTINGS.sweeps):
+            _set_angle(pattern, angle, out, _draw_on_grid(components, pattern, labels[rows], angle, rng))
+        for angle in map(int, np.flatnonzero(pattern.missing[pattern.last + 1 :]) + pattern.last + 1):
+            eta = np.empty((rows.size, 2), dtype=complex)
+            for k in np.unique(labels[rows]):
+                mine = labels[rows] == k
+                eta[mine, 0] = pattern.features[rows[mine]] @ components[k].slopes[angle]
+                eta[mine, 1] = components[k].second[angle]
+            _set_angle(pattern, angle, out, gvm_sample(eta, 1, rng)[0])
+    moved = np.empty_like(out)
+    moved[:, list(family.order)] = out
+    return np.where(np.isnan(x), wrap(moved), x)
+
+
+def _set_angle(pattern: Pattern, angle: int, out: FloatArray, phi: FloatArray) -> None:
+    """Put a drawn angle into the rows and their features."""
+    out[pattern.rows, angle] = phi
+    pattern.features[pattern.rows, 1 + 2 * angle] = np.cos(phi)
+    pattern.features[pattern.rows, 2 + 2 * angle] = np.sin(phi)
+
+
+def _draw_nodes(components: list[Component], pattern: Pattern, labels: IntArray, rng: np.random.Generator) -> bool:
+    """Put one of the nodes of the hidden angles, drawn by its weight, into the features of each row.
+
+    False where draws had to stand for the nodes of some row.
+    """
+    exact = True
+    columns = [place for angle in pattern.hidden for place in (1 + 2 * angle, 2 + 2 * angle)]
+    for k in np.unique(labels[pattern.rows]):
+        mine = pattern._replace(rows=pattern.rows[labels[pattern.rows] == k])
+        nodes = _lay_nodes(components[k], mine.hidden, mine.last)
+        try:
+            for part in _weigh_surely(components[k], mine, nodes, mine.last):
+                chosen = part.nodes[draw_places(part.values, part.rows.size, rng)]
+                pattern.features[part.rows[:, None], columns] = chosen[:, columns]
+        except TooManyNodesError:
+            exact = False
+            for rows in np.array_split(mine.rows, -(-mine.rows.size * SETTINGS.n_draws // _POINTS)):
+                draws, weights = _weigh_draws(components[k], mine._replace(rows=rows), mine.hidden, mine.last)
+                chosen = draws[np.arange(rows.size), draw_places(weights, rows.size, rng)]
+                pattern.features[rows[:, None], columns] = chosen[:, columns]
+    return exact
+
+
+def _draw_on_grid(
+    components: list[Component], pattern: Pattern, labels: IntArray, angle: int, rng: np.random.Generator
+) -> FloatArray:
+    """A hidden angle of each row given all others, by its density on four times as many nodes as a sum needs."""
+    out = np.empty(pattern.rows.size)
+    features = pattern.features[pattern.rows]
+    features[:, [1 + 2 * angle, 2 + 2 * angle]] = 0.0
+    alone = Pattern(np.arange(out.size), features, np.arange(pattern.missing.size) == angle)
+    counts = np.array([_count_nodes(one, angle, pattern.last) for one in components])
+    sizes = 2 ** np.ceil(np.log2(4.0 * counts)).astype(np.int64)
+    for n in np.unique(sizes[labels]):
+        mine = np.flatnonzero(sizes[labels] == n)
+        nodes = {angle: np.exp(1j * periodic_grid(int(n)))}
+        for block in np.array_split(mine, -(-mine.size * int(n) // _POINTS)):
+            values = np.empty((block.size, n))
+            for k in np.unique(labels[block]):
+                own = alone._replace(rows=block[labels[block] == k])
+                for part in _weigh_nodes(components[k], own, nodes, pattern.last, -np.inf, int(n)):
+                    values[np.searchsorted(block, part.rows)] = part.values
+            out[block] = GridDensity(values).sample((), rng)
     return out

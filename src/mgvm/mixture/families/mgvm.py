@@ -16,10 +16,15 @@ from typing import NamedTuple
 
 import numpy as np
 
+from mgvm._grids import periodic_grid
 from mgvm._numerics import torus_moments as frame
-from mgvm._validation import FloatArray
+from mgvm._numerics.gvm import gvm_facts, gvm_sample
+from mgvm._validation import ComplexArray, FloatArray
+from mgvm.angles import wrap
+from mgvm.circle.grid_density import GridDensity
 from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
 from mgvm.learning import exact_likelihood as newton
+from mgvm.learning.missing import expectation
 from mgvm.mixture.families.base import BoolArray, IntArray
 from mgvm.natural.parameters import Natural, unpack
 
@@ -128,6 +133,35 @@ class MGvMFamily:
                     out[rows, k] = _integrate_missing(dist, x[rows], pattern) - parameters.log_normalizer[k]
         return out
 
+    def expect_missing(self, parameters: MGvMComponents, x: FloatArray, labels: IntArray) -> ComplexArray:
+        """E[e^{iφ}] (n, D) of missing angles given the others, from exact moments of all rows at once."""
+        out = np.zeros(x.shape, dtype=complex)
+        for k in np.unique(labels):
+            rows = np.flatnonzero((labels == k) & ~np.isnan(x).all(axis=1))
+            expected, _ = expectation(self.dist(parameters, int(k)), x[rows])
+            out[rows] = np.ascontiguousarray(expected[:, : 2 * x.shape[1]]).view(complex)
+        whole = frame.means(parameters.mean, parameters.anchor, self.order)[:, : 2 * x.shape[1]]
+        empty = np.isnan(x).all(axis=1)
+        out[empty] = np.ascontiguousarray(whole).view(complex)[labels[empty]]
+        return np.where(np.isnan(x), out, 0.0)
+
+    def draw_missing(
+        self, parameters: MGvMComponents, x: FloatArray, labels: IntArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Rows (n, D) completed by draws: all but one missing angle on a grid, the last one a GvM given the others."""
+        out = x.copy()
+        gaps = np.isnan(x)
+        empty = gaps.all(axis=1)
+        if empty.any():
+            out[empty] = self.sample(parameters, labels[empty], rng)
+        for k in np.unique(labels):
+            dist = self.dist(parameters, int(k))
+            for pattern in np.unique(gaps[labels == k], axis=0):
+                rows = np.flatnonzero((labels == k) & (gaps == pattern).all(axis=1) & ~empty)
+                if rows.size and pattern.any():
+                    out[rows] = _draw_pattern(dist, x[rows], np.flatnonzero(pattern), rng)
+        return out
+
     def dist(self, parameters: MGvMComponents, k: int) -> Natural:
         """Component k by its natural parameters."""
         return unpack(parameters.theta[k], parameters.dimension, self.order)
@@ -219,3 +253,42 @@ def _integrate_missing(dist: Natural, x: FloatArray, seen: np.ndarray) -> FloatA
     both = np.ix_(hidden, hidden)
     rest = Natural(dist.a[hidden] + given, dist.b[:, hidden], dist.P[both], dist.Q[both])
     return value + grid_log_normalizers(rest)
+
+
+def _draw_pattern(dist: Natural, x: FloatArray, lost: IntArray, rng: np.random.Generator) -> FloatArray:
+    """Rows whose one or two angles `lost` are drawn given the others."""
+    out, z = x.copy(), np.where(np.isnan(x), 0.0, np.exp(1j * x))
+    first, last = lost[0], lost[-1]
+    if lost.size > 1:
+        # Log densities of the first angle with the last one integrated out; the grid is four times as fine as its
+        # curvature asks for.
+        coupling = abs(dist.P[first, last]) + abs(dist.Q[first, last])
+        own = np.abs(dist.a[first]) + np.abs(dist.P[first]).sum() + np.abs(dist.Q[first]).sum() + coupling
+        count = 4.0 * (12.0 + 5.5 * math.sqrt(own + sum(t * t * abs(dist.b[t - 2, first]) for t in _orders(dist))))
+        nodes = np.exp(1j * periodic_grid(2 ** math.ceil(math.log2(count))))
+        for rows in np.array_split(np.arange(len(x)), -(-len(x) * nodes.size // 400_000)):  # some 20 MB
+            eta = _given(dist, z[rows], last)[:, None] + (dist.P[last, first] * nodes + dist.Q[last, first] / nodes)
+            values = gvm_facts(_with_harmonics(dist, eta.ravel(), last), 1).log_normalizer.reshape(eta.shape)
+            values = values + (_given(dist, z[rows], first)[:, None].conj() * nodes).real
+            values += sum((dist.b[t - 2, first].conj() * nodes**t).real for t in _orders(dist))
+            out[rows, first] = GridDensity(values).sample((), rng)
+        z[:, first] = np.exp(1j * out[:, first])
+    out[:, last] = wrap(gvm_sample(_with_harmonics(dist, _given(dist, z, last), last), 1, rng)[0])
+    return out
+
+
+def _orders(dist: Natural) -> range:
+    """2 … T."""
+    return range(2, dist.order + 1)
+
+
+def _given(dist: Natural, z: ComplexArray, angle: int) -> ComplexArray:
+    """η₁ of an angle given the others, those with z = 0 left out."""
+    return np.asarray(dist.a[angle] + z @ dist.P[angle] + z.conj() @ dist.Q[angle])
+
+
+def _with_harmonics(dist: Natural, first: ComplexArray, angle: int) -> ComplexArray:
+    """η (n, T) of an angle."""
+    eta = np.empty((first.size, dist.order), dtype=complex)
+    eta[:, 0], eta[:, 1:] = first, dist.b[:, angle]
+    return eta

@@ -12,15 +12,17 @@ free maximum gives the maximum under the bounds, since the likelihood is a sum o
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
 
+from mgvm._grids import log_sum_exp
 from mgvm._numerics.wrapped import image_log_densities, image_moments
-from mgvm._validation import FloatArray
+from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
-from mgvm.mixture.families.base import NEGLIGIBLE, BoolArray, IntArray, count
+from mgvm.mixture.families.base import NEGLIGIBLE, BoolArray, IntArray, count, draw_places
 
 
 class WrappedParameters(NamedTuple):
@@ -164,6 +166,70 @@ class WrappedFamily:
                 part = WrappedParameters(mean, cov, parameters.prior[:, kept])
                 out[rows] = self.log_density(part, x[np.ix_(rows, kept)])
         return out
+
+    def expect_missing(self, parameters: WrappedParameters, x: FloatArray, labels: IntArray) -> ComplexArray:
+        """E[e^{iφ}] (n, D) of missing angles given the others: a normal distribution for each image of these."""
+        out = np.zeros(x.shape, dtype=complex)
+        for given in _condition(parameters, x, labels):
+            weights = np.exp(given.log_weights - log_sum_exp(given.log_weights, axis=1)[:, None])
+            waves = np.exp(1j * given.mean - 0.5 * np.diag(given.cov))
+            out[given.rows[:, None], given.missing] = np.einsum("ni,nia->na", weights, waves)
+        return out
+
+    def draw_missing(
+        self, parameters: WrappedParameters, x: FloatArray, labels: IntArray, rng: np.random.Generator
+    ) -> FloatArray:
+        """Rows (n, D) completed by draws: of an image of what was observed, then normal."""
+        out = x.copy()
+        for given in _condition(parameters, x, labels):
+            image = draw_places(given.log_weights, given.rows.size, rng)
+            root = np.linalg.cholesky(given.cov)
+            noise = rng.standard_normal((given.rows.size, given.missing.size)) @ root.T
+            mean = given.mean[np.arange(given.rows.size), image]
+            out[given.rows[:, None], given.missing] = wrap(mean + noise)
+        return out
+
+
+class _Conditionals(NamedTuple):
+    """Rows (n,) and columns that they lack (m,): log weights (n, I) and means (n, I, m) of the images of what was
+    observed, and the covariance (m, m) of all.
+    """
+
+    rows: IntArray
+    missing: IntArray
+    log_weights: FloatArray
+    mean: FloatArray
+    cov: FloatArray
+
+
+def _condition(
+    parameters: WrappedParameters, x: FloatArray, labels: IntArray, *, reach: float = 8.5, block: int = 400_000
+) -> Iterator[_Conditionals]:
+    """Missing angles given the others, by component and by which are missing.
+
+    Images more than `reach` standard deviations off, e⁻³⁶ of the highest density, are left out; at most `block`
+    numbers are held at once.
+    """
+    lacking = np.isnan(x)
+    for k in np.unique(labels):
+        for pattern in np.unique(lacking[labels == k], axis=0):
+            missing, seen = np.flatnonzero(pattern), np.flatnonzero(~pattern)
+            if missing.size == 0:
+                continue
+            mean, cov = parameters.mean[k], parameters.cov[k]
+            inverse = np.linalg.inv(cov[np.ix_(seen, seen)])
+            gain = cov[np.ix_(missing, seen)] @ inverse
+            rest = cov[np.ix_(missing, missing)] - gain @ cov[np.ix_(seen, missing)]
+            spread = np.sqrt(np.diag(cov)[seen])
+            turns = [
+                math.tau * np.arange(-m, m + 1) for m in np.maximum(1, (reach * spread / math.tau + 0.5).astype(int))
+            ]
+            shifts = np.stack(np.meshgrid(*turns), axis=-1).reshape(-1, seen.size) if turns else np.zeros((1, 0))
+            mine = np.flatnonzero((labels == k) & (lacking == pattern).all(axis=1))
+            for rows in np.array_split(mine, -(-mine.size * len(shifts) * x.shape[1] // block)):
+                offset = np.asarray(wrap(x[rows][:, seen] - mean[seen]))[:, None, :] + shifts
+                log_weights = -0.5 * np.einsum("nip,pq,niq->ni", offset, inverse, offset, optimize=True)
+                yield _Conditionals(rows, missing, log_weights, mean[missing] + offset @ gain.T, rest)
 
 
 def _factors(cov: FloatArray) -> _Factors:

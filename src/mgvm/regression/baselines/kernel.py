@@ -30,6 +30,7 @@ from scipy.special import ive
 
 from mgvm import _validation as check
 from mgvm._progress import reporter
+from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import (
@@ -210,6 +211,7 @@ class _LocalRegressor(CircularRegressor):
     def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray) -> Iterator[Any]:
         """Weights (M, G) of the inputs at queries for every scale; `own` (M,) are inputs to leave out, -1 for none."""
 
+    @single_thread
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the smoothing from X (N, p) and angles y (N,); weights are counts of rows."""
         data = validate_training(self, X, y, sample_weight)
@@ -262,6 +264,7 @@ class _LocalRegressor(CircularRegressor):
         weights = next(self._weights(X, [self._scale], np.full(len(X), -1)))
         return GridDensity(log_values(blend(weights, self._table), self._smoothing))
 
+    @single_thread
     def predict_dist(self, X: Any) -> GridDensity:
         """The distribution of the angle at every row of X, as one batch."""
         checked = validate_queries(self, X)

@@ -38,6 +38,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Sum
 
 from mgvm import _validation as check
 from mgvm._grids import periodic_grid
+from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
@@ -78,10 +79,6 @@ class PlanarGPData(NamedTuple):
         sizes = np.diff(np.append(replicates.starts, replicates.angles.size))
         away = values - np.repeat(means, sizes, axis=0)
         return cls(inputs, means, counts, np.sum(replicates.weights[:, None] * away**2, axis=0))
-
-    def output(self, column: int) -> PlanarGPData:
-        """One output alone."""
-        return self._replace(means=self.means[:, column : column + 1], scatter=self.scatter[column : column + 1])
 
 
 @dataclass(frozen=True)
@@ -201,7 +198,7 @@ def predict(solution: PlanarGPSolution, queries: FloatArray) -> tuple[FloatArray
 
 
 class DensitySlopes(NamedTuple):
-    """Log densities (n,) of angles, and their derivatives in the means (n, P) and in the variances (n, P)."""
+    """Log densities (n,) of angles, and their derivatives in the means (n, P) and in the variance (n,)."""
 
     log_density: FloatArray
     by_mean: FloatArray
@@ -213,27 +210,20 @@ def plane_coordinates(angles: FloatArray) -> FloatArray:
     return np.stack([np.cos(angles), np.sin(angles)], axis=1)
 
 
-def projected_density(angles: FloatArray, means: FloatArray, variances: FloatArray) -> DensitySlopes:
-    """log [ϕ(P) J(D) / (√(v₁v₂) q)] with q = c²/v₁ + s²/v₂, D√q = m₁c/v₁ + m₂s/v₂ and P√(q v₁v₂) = m₁s - m₂c.
+def projected_density(angles: FloatArray, means: FloatArray, variance: FloatArray) -> DensitySlopes:
+    """log [ϕ(P) J(D)], D√v = m₁c + m₂s and P√v = m₁s - m₂c, J(D) = ϕ(D) + D Φ(D).
 
-    J(D) = ϕ(D) + D Φ(D): the direction of a point of the plane with independent coordinates (ProjectedNormal).
+    The direction of a point of the plane with independent coordinates of equal variance (ProjectedNormal).
     """
     unit = plane_coordinates(angles)
     turned = np.stack([unit[:, 1], -unit[:, 0]], axis=1)
-    square = (unit**2 / variances).sum(axis=1)
-    root = np.sqrt(square)
-    area = np.sqrt(variances.prod(axis=1))
-    along = (means * unit / variances).sum(axis=1) / root
-    across = (means * turned).sum(axis=1) / (area * root)
+    spread = np.sqrt(variance)
+    along = (means * unit).sum(axis=1) / spread
+    across = (means * turned).sum(axis=1) / spread
     log_radial, ratio, _ = radial(along)
-    logs = log_radial - 0.5 * across**2 - 0.5 * _LOG_TURN - np.log(area * square)
-    by_mean = ratio[:, None] * unit / (variances * root[:, None]) - (across / (area * root))[:, None] * turned
-    # dq/dv = -u²/v²; D falls with √q and with its own numerator, P² with q and v, the rest is -½ log v - log q.
-    relative = -((unit / variances) ** 2) / square[:, None]
-    along_slope = -means * unit / (variances**2 * root[:, None]) - 0.5 * along[:, None] * relative
-    across_square_slope = -(across**2)[:, None] * (1.0 / variances + relative)
-    by_variance = ratio[:, None] * along_slope - 0.5 * across_square_slope - 0.5 / variances - relative
-    return DensitySlopes(logs, by_mean, by_variance)
+    logs = log_radial - 0.5 * across**2 - 0.5 * _LOG_TURN
+    by_mean = (ratio[:, None] * unit - across[:, None] * turned) / spread[:, None]
+    return DensitySlopes(logs, by_mean, 0.5 * (across**2 - ratio * along) / variance)
 
 
 def line_coordinates(angles: FloatArray) -> FloatArray:
@@ -241,9 +231,8 @@ def line_coordinates(angles: FloatArray) -> FloatArray:
     return angles[:, None]
 
 
-def wrapped_density(angles: FloatArray, means: FloatArray, variances: FloatArray) -> DensitySlopes:
+def wrapped_density(angles: FloatArray, means: FloatArray, variance: FloatArray) -> DensitySlopes:
     """log Σ_k N(ψ + 2πk | m, v): each image's score, weighted by its share of the density."""
-    variance = variances[:, 0]
     away = wrap(angles - means[:, 0])[:, None] + 2.0 * np.pi * np.arange(-12, 13)
     logs = -0.5 * away**2 / variance[:, None]
     top = logs.max(axis=1, keepdims=True)
@@ -253,14 +242,14 @@ def wrapped_density(angles: FloatArray, means: FloatArray, variances: FloatArray
     value = top[:, 0] + np.log(total) - 0.5 * _LOG_TURN - 0.5 * np.log(variance)
     by_mean = (share * away).sum(axis=1) / variance
     by_variance = 0.5 * ((share * away**2).sum(axis=1) / variance - 1.0) / variance
-    return DensitySlopes(value, by_mean[:, None], by_variance[:, None])
+    return DensitySlopes(value, by_mean[:, None], by_variance)
 
 
 class Chart(NamedTuple):
     """How angles are numbers, and predictions of the numbers angles again.
 
     `coordinates` makes P numbers (n, P) of angles (n,); `density` the density on the circle of angles (n,) where their
-    coordinates are independent and normal with means and variances (n, P).
+    coordinates are independent and normal with means (n, P) and one variance (n,).
     """
 
     coordinates: Callable[[FloatArray], FloatArray]
@@ -275,69 +264,61 @@ LINE = Chart(line_coordinates, wrapped_density)
 
 
 class _RowPredictions(NamedTuple):
-    """For every row and output: mean and variance of f from other inputs, σ², how many rows remain, and their mean."""
+    """For every row: means (n, P) and variance of f from other inputs, how many rows remain, and their mean (n, P)."""
 
     mean: FloatArray
     variance: FloatArray
-    noise: FloatArray
-    rest: FloatArray  # (n, 1)
+    rest: FloatArray
     rest_mean: FloatArray
 
 
 class _Slopes(NamedTuple):
-    """Derivatives in mean, variance and noise, each (n, P)."""
+    """Derivatives in the mean (n, P), in the variance (n,) and in the noise (n,)."""
 
     mean: FloatArray
     variance: FloatArray
     noise: FloatArray
 
 
-def row_log_densities(parts: list[PlanarGPSolution], replicates: Replicates, chart: Chart) -> FloatArray:
+def row_log_densities(solution: PlanarGPSolution, replicates: Replicates, chart: Chart) -> FloatArray:
     """log p(ψ | all other rows) of every row."""
-    return _from_all_rows(_predict_rows(parts, replicates, chart), replicates.angles, chart)[0]
+    rows = _predict_rows(solution, replicates, chart)
+    return _from_all_rows(rows, solution.noise, replicates.angles, chart)[0]
 
 
 def leave_one_out_criterion(
-    parts: list[PlanarGPSolution], replicates: Replicates, chart: Chart
+    solution: PlanarGPSolution, replicates: Replicates, chart: Chart
 ) -> tuple[float, FloatArray]:
-    """The criterion and its gradient in θ; one part for all outputs, or one for each."""
-    rows = _predict_rows(parts, replicates, chart)
-    first, first_slopes = _from_other_inputs(rows, replicates.angles, chart)
-    last, last_slopes = _from_all_rows(rows, replicates.angles, chart)
+    """The criterion and its gradient in θ."""
+    rows = _predict_rows(solution, replicates, chart)
+    first, by_mean, by_variance = chart.density(replicates.angles, rows.mean, rows.variance + solution.noise)
+    last, last_slopes = _from_all_rows(rows, solution.noise, replicates.angles, chart)
     share = 1.0 / np.maximum(np.repeat(replicates.total, _sizes(replicates)), 1.0)
     value = float(replicates.weights @ (share * first + (1.0 - share) * last))
-    ahead, behind = (replicates.weights * share)[:, None], (replicates.weights * (1.0 - share))[:, None]
-    slopes = _Slopes(*(ahead * a + behind * b for a, b in zip(first_slopes, last_slopes, strict=True)))
-    by_mean, by_variance = (np.add.reduceat(part, replicates.starts) for part in (slopes.mean, slopes.variance))
-    gradient, used = [], 0
-    for part in parts:
-        columns = slice(used, used + part.data.means.shape[1])
-        used = columns.stop
-        by_noise = float(slopes.noise[:, columns].sum())
-        gradient.append(
-            leave_one_out_gradient(part, by_mean[:, columns], by_variance[:, columns].sum(axis=1), by_noise)
-        )
-    return value, np.concatenate(gradient)
+    ahead, behind = replicates.weights * share, replicates.weights * (1.0 - share)
+    mean_slope = ahead[:, None] * by_mean + behind[:, None] * last_slopes.mean
+    variance_slope = ahead * by_variance + behind * last_slopes.variance
+    return value, leave_one_out_gradient(
+        solution,
+        np.add.reduceat(mean_slope, replicates.starts),
+        np.add.reduceat(variance_slope, replicates.starts),
+        float(ahead @ by_variance + behind @ last_slopes.noise),
+    )
 
 
-def _from_other_inputs(rows: _RowPredictions, angles: FloatArray, chart: Chart) -> tuple[FloatArray, _Slopes]:
-    """Log densities given the angles at other inputs, and their derivatives."""
-    logs, by_mean, by_variance = chart.density(angles, rows.mean, rows.variance + rows.noise)
-    return logs, _Slopes(by_mean, by_variance, by_variance)
-
-
-def _from_all_rows(rows: _RowPredictions, angles: FloatArray, chart: Chart) -> tuple[FloatArray, _Slopes]:
+def _from_all_rows(rows: _RowPredictions, noise: float, angles: FloatArray, chart: Chart) -> tuple[FloatArray, _Slopes]:
     """Log densities given all other rows, and their derivatives.
 
     f ~ N(m, v) has seen the mean of r rows besides: with D = vr + σ², gain k = vr/D, variance vσ²/D.
     """
-    v, noise, r = rows.variance, rows.noise, rows.rest
+    v, r = rows.variance, rows.rest
     d = v * r + noise
     away = rows.rest_mean - rows.mean
-    gain = v * r / d
+    gain = (v * r / d)[:, None]
     logs, a, b = chart.density(angles, rows.mean + gain * away, v * noise / d + noise)
-    by_variance = a * away * r * noise / d**2 + b * (noise / d) ** 2
-    by_noise = -a * away * v * r / d**2 + b * (1.0 + r * (v / d) ** 2)
+    by_gain = (a * away).sum(axis=1) * r / d**2
+    by_variance = by_gain * noise + b * (noise / d) ** 2
+    by_noise = -by_gain * v + b * (1.0 + r * (v / d) ** 2)
     return logs, _Slopes(a * (1.0 - gain), by_variance, by_noise)
 
 
@@ -346,22 +327,18 @@ def _sizes(replicates: Replicates) -> np.ndarray:
     return np.diff(np.append(replicates.starts, replicates.angles.size))
 
 
-def _predict_rows(parts: list[PlanarGPSolution], replicates: Replicates, chart: Chart) -> _RowPredictions:
+def _predict_rows(solution: PlanarGPSolution, replicates: Replicates, chart: Chart) -> _RowPredictions:
     """Every row as the other inputs predict it, and what the other rows of its input add."""
     sizes = _sizes(replicates)
-    found = [leave_one_out(part) for part in parts]
-    mean = np.concatenate([mean for mean, _ in found], axis=1)
-    variance = np.concatenate([np.repeat(v[:, None], m.shape[1], axis=1) for m, v in found], axis=1)
-    noise = np.concatenate([np.full(part.data.means.shape[1], part.noise) for part in parts])
-    mean, variance = np.repeat(mean, sizes, axis=0), np.repeat(variance, sizes, axis=0)
-    noise = np.broadcast_to(noise, mean.shape)
+    mean, variance = (np.repeat(part, sizes, axis=0) for part in leave_one_out(solution))
     # A row of weight 2 stands for two rows, of which one is left out.
-    total = np.repeat(replicates.total, sizes)[:, None]
-    taken = np.minimum(replicates.weights, 1.0)[:, None]
+    total = np.repeat(replicates.total, sizes)
+    taken = np.minimum(replicates.weights, 1.0)
     rest = np.maximum(total - taken, 0.0)
-    means = np.repeat(np.concatenate([part.data.means for part in parts], axis=1), sizes, axis=0)
-    rest_mean = (total * means - taken * chart.coordinates(replicates.angles)) / np.where(rest > 0.0, rest, 1.0)
-    return _RowPredictions(mean, variance, noise, rest, np.where(rest > 0.0, rest_mean, mean))
+    some = (rest > 0.0)[:, None]
+    means = np.repeat(solution.data.means, sizes, axis=0)
+    left = total[:, None] * means - taken[:, None] * chart.coordinates(replicates.angles)
+    return _RowPredictions(mean, variance, rest, np.where(some, left / np.where(some, rest[:, None], 1.0), mean))
 
 
 # ---- search for hyper-parameters ------------------------------------------------------------------------------------
@@ -389,56 +366,39 @@ class Problem(NamedTuple):
 
 
 class SearchEnd(NamedTuple):
-    """Where a search ended: the criterion, its prior included, and the processes."""
+    """Where a search ended: the criterion, its prior included, and the process."""
 
     value: float
-    processes: tuple[PlanarGP, ...]
+    process: PlanarGP
 
 
 @dataclass
 class HyperparameterSearch:
-    """What is to be maximised: "evidence" or "loo", with one process for all outputs or one for each.
+    """What is to be maximised, "evidence" or "loo", about a first process.
 
     `deviation` is that of the starts about the first, and of the weak prior, on every logarithm.
     """
 
     problem: Problem
-    processes: tuple[PlanarGP, ...]
+    process: PlanarGP
     criterion: str
-    prior: bool = True
     deviation: float = 1.5
     report: Callable[[float], object] = lambda value: None
     interrupted: bool = dataclasses.field(default=False, init=False)
     _best: tuple[float, FloatArray] | None = dataclasses.field(default=None, init=False)
 
-    @property
-    def start(self) -> FloatArray:
-        """The centre of the starts."""
-        return np.concatenate([one.theta for one in self.processes])
-
-    @property
-    def bounds(self) -> FloatArray:
-        """(p, 2)."""
-        return np.concatenate([one.bounds for one in self.processes])
-
-    def processes_at(self, vector: FloatArray) -> tuple[PlanarGP, ...]:
-        """Fields with other hyper-parameters."""
-        sizes = np.cumsum([one.theta.size for one in self.processes])[:-1]
-        return tuple(one.at(part) for one, part in zip(self.processes, np.split(vector, sizes), strict=True))
-
     def value(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """The criterion and its gradient, without the prior."""
-        parts = solve_all(self.processes_at(vector), self.problem.data)
+        solution = solve(self.process.at(vector), self.problem.data)
         if self.criterion == "loo":
-            return leave_one_out_criterion(parts, self.problem.replicates, self.problem.chart)
-        found = [evidence(part) for part in parts]
-        return sum(value for value, _ in found), np.concatenate([gradient for _, gradient in found])
+            return leave_one_out_criterion(solution, self.problem.replicates, self.problem.chart)
+        return evidence(solution)
 
     def run(self, count: int, rng: np.random.Generator) -> SearchEnd:
         """The best of `count` searches."""
-        bounds, centre = self.bounds, self.start
-        starts = [centre, *(centre + rng.normal(0.0, self.deviation, (count - 1, centre.size)))]
-        self.value(np.clip(centre, bounds[:, 0], bounds[:, 1]))  # a kernel that is none says so here
+        bounds, center = self.process.bounds, self.process.theta
+        starts = [center, *(center + rng.normal(0.0, self.deviation, (count - 1, center.size)))]
+        self.value(np.clip(center, bounds[:, 0], bounds[:, 1]))  # a kernel that is none says so here
         ends = []
         try:
             for start in starts:
@@ -450,10 +410,10 @@ class HyperparameterSearch:
             self.interrupted = True
             text = "the search for hyper-parameters was interrupted; the best found so far are kept"
             warnings.warn(text, ConvergenceWarning, stacklevel=4)
-            return SearchEnd(self._best[0], self.processes_at(self._best[1]))
+            return SearchEnd(self._best[0], self.process.at(self._best[1]))
         best = min(ends, key=lambda end: float(end.fun))
         self._check(best, bounds)
-        return SearchEnd(-float(best.fun), self.processes_at(best.x))
+        return SearchEnd(-float(best.fun), self.process.at(best.x))
 
     def _negative(self, vector: FloatArray) -> tuple[float, FloatArray]:
         """What is minimised, and its gradient."""
@@ -461,9 +421,8 @@ class HyperparameterSearch:
             value, gradient = self.value(vector)
         except ValueError:
             return 1e25, np.zeros(vector.size)  # no covariance: L-BFGS-B turns back
-        if self.prior:
-            away = (vector - self.start) / self.deviation
-            value, gradient = value - 0.5 * float(away @ away), gradient - away / self.deviation
+        away = (vector - self.process.theta) / self.deviation
+        value, gradient = value - 0.5 * float(away @ away), gradient - away / self.deviation
         if self._best is None or value > self._best[0]:
             self._best = value, np.array(vector)
         self.report(value)
@@ -481,13 +440,6 @@ class HyperparameterSearch:
                 ConvergenceWarning,
                 stacklevel=5,
             )
-
-
-def solve_all(processes: tuple[PlanarGP, ...], data: PlanarGPData, *, slopes: bool = True) -> list[PlanarGPSolution]:
-    """One process for all outputs, or one for each."""
-    if len(processes) == 1:
-        return [solve(processes[0], data, slopes=slopes)]
-    return [solve(one, data.output(column), slopes=slopes) for column, one in enumerate(processes)]
 
 
 def make_candidates(kernel: Kernel | None, inputs: FloatArray, variance: float, offset: float) -> list[PlanarGP]:
@@ -553,10 +505,6 @@ class _PlanarGPRegressor(CircularRegressor):
     def _prepare(self, found: MergedTraining) -> _Prepared:
         """The observations in coordinates."""
 
-    def _outputs(self) -> int:
-        """The number of processes."""
-        return 1
-
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the hyper-parameters from X (N, p) and angles y (N,); weights are counts of rows."""
         data = validate_training(self, X, y, sample_weight)
@@ -570,41 +518,31 @@ class _PlanarGPRegressor(CircularRegressor):
         small = problem.subsample(most, rng)
         report = Reporter(int(self.verbose), type(self).__name__)
         best: SearchEnd | None = None
-        for process in make_candidates(self.kernel, found.inputs, variance, mean_variance):
-            processes = (process,) * self._outputs()
-            if self.selection is None:
-                best = best or SearchEnd(0.0, processes)
-                continue
-            search = HyperparameterSearch(small, processes, self.selection, report=report)
-            end = search.run(count, rng)
-            best = end if best is None or end.value > best.value else best
-            if search.interrupted:
-                break
-        assert best is not None
-        self._keep(best.processes, problem)
-        values = row_log_densities(self._parts, problem.replicates, problem.chart)
-        self.loo_log_density_ = found.of_rows(
-            values, lambda rows: self._distribution(data.X[rows]).logpdf(data.y[rows])
-        )
+        with single_thread:
+            for process in make_candidates(self.kernel, found.inputs, variance, mean_variance):
+                if self.selection is None:
+                    best = best or SearchEnd(0.0, process)
+                    continue
+                search = HyperparameterSearch(small, process, self.selection, report=report)
+                end = search.run(count, rng)
+                best = end if best is None or end.value > best.value else best
+                if search.interrupted:
+                    break
+            assert best is not None
+            self._solution = solve(best.process, problem.data, slopes=False)
+            self.kernel_ = best.process.kernel + WhiteKernel(self._solution.noise)
+            self.log_evidence_ = evidence(self._solution)[0]
+            values = row_log_densities(self._solution, problem.replicates, problem.chart)
+            self.loo_log_density_ = found.of_rows(
+                values, lambda rows: self._distribution(data.X[rows]).logpdf(data.y[rows])
+            )
         return self
-
-    def _keep(self, processes: tuple[PlanarGP, ...], problem: Problem) -> None:
-        """Set what was learnt."""
-        self._parts = solve_all(processes, problem.data, slopes=False)
-        kernels = tuple(process.kernel + WhiteKernel(float(np.exp(process.log_noise))) for process in processes)
-        self.kernel_ = kernels[0] if len(kernels) == 1 else kernels
-        self.log_evidence_ = sum(evidence(part)[0] for part in self._parts)
-
-    def _moments(self, X: FloatArray) -> tuple[FloatArray, FloatArray]:
-        """Means and variances (M, P) of the coordinates."""
-        parts = [predict(part, X) for part in self._parts]
-        means = np.concatenate([mean for mean, _ in parts], axis=1)
-        return means, np.concatenate([np.repeat(v[:, None], m.shape[1], axis=1) for m, v in parts], axis=1)
 
     @abc.abstractmethod
     def _distribution(self, X: FloatArray) -> CircularDistribution:
         """The distribution at checked rows."""
 
+    @single_thread
     def predict_dist(self, X: Any) -> CircularDistribution:
         """The distribution of the angle at every row of X, as one batch."""
         return self._distribution(validate_queries(self, X))
@@ -613,8 +551,8 @@ class _PlanarGPRegressor(CircularRegressor):
 class ProjectedGPRegressor(_PlanarGPRegressor):
     r"""cos kψ = f₁(x) + ε₁, sin kψ = f₂(x) + ε₂, f Gaussian processes: kψ is the direction of a Gaussian in the plane.
 
-    The density of the angle is that of the direction, a projected normal distribution with the 2 x 2 predictive
-    covariance.
+    The density of the angle is that of the direction, a projected normal distribution. One set of hyper-parameters
+    serves both coordinates, so that the choice of the zero direction does not matter.
 
     Parameters
     ----------
@@ -628,9 +566,6 @@ class ProjectedGPRegressor(_PlanarGPRegressor):
     angle_multiple : int, default 1
         k. With 2 the distribution of the angle has two equal halves, half a turn apart: for axes, and for two tides a
         day.
-    pair : {"shared", "separate"}, default "shared"
-        One set of hyper-parameters for both coordinates; or one each, along and across the principal axis of the
-        data, so that the choice of the zero direction does not matter.
     n_starts : int, default 3
         Searches from different starts.
     tuning_rows : int, default 1500
@@ -642,7 +577,7 @@ class ProjectedGPRegressor(_PlanarGPRegressor):
 
     Attributes
     ----------
-    kernel_ : kernel, or a pair of them
+    kernel_ : kernel
         With the learnt hyper-parameters, noise included.
     log_evidence_ : float
         Log marginal likelihood of the coordinates, a density in the plane and not on the circle.
@@ -672,7 +607,6 @@ class ProjectedGPRegressor(_PlanarGPRegressor):
         *,
         selection: str | None = "evidence",
         angle_multiple: int = 1,
-        pair: str = "shared",
         n_starts: int = 3,
         tuning_rows: int = 1500,
         random_state: Any = 0,
@@ -681,33 +615,23 @@ class ProjectedGPRegressor(_PlanarGPRegressor):
         self.kernel = kernel
         self.selection = selection
         self.angle_multiple = angle_multiple
-        self.pair = pair
         self.n_starts = n_starts
         self.tuning_rows = tuning_rows
         self.random_state = random_state
         self.verbose = verbose
 
-    def _outputs(self) -> int:
-        return 1 if check.choice(self.pair, "pair", ["shared", "separate"]) == "shared" else 2
-
     def _prepare(self, found: MergedTraining) -> _Prepared:
         multiple = check.integer(self.angle_multiple, "angle_multiple", minimum=1)
-        angles = multiple * found.replicates.angles
-        z, weights = np.exp(1j * angles), found.replicates.weights
-        first, second = np.average(z, weights=weights), np.average(z**2, weights=weights)
-        # E (z - m)² points twice along the principal axis; one process for both coordinates does not see axes.
-        self._turn = 0.0 if self._outputs() == 1 else 0.5 * float(np.angle(second - first**2))
-        turned = found.replicates._replace(angles=np.asarray(wrap(angles - self._turn)))
-        variance = max(0.5 * (1.0 - abs(first) ** 2), 0.5 / (1.0 + weights.sum()) ** 2)
-        return _Prepared(Problem.of(found.inputs, turned, PLANE), variance, 0.5)
+        weights = found.replicates.weights
+        folded = found.replicates._replace(angles=np.asarray(wrap(multiple * found.replicates.angles)))
+        mean = np.average(np.exp(1j * folded.angles), weights=weights)
+        variance = max(0.5 * (1.0 - abs(mean) ** 2), 0.5 / (1.0 + weights.sum()) ** 2)
+        return _Prepared(Problem.of(found.inputs, folded, PLANE), variance, 0.5)
 
     def _distribution(self, X: FloatArray) -> CircularDistribution:
-        means, variances = self._moments(X)
-        cos, sin = np.cos(self._turn), np.sin(self._turn)
-        turn = np.array([[cos, -sin], [sin, cos]])
-        covariance = (turn * variances[:, None, :]) @ turn.T
-        dist = ProjectedNormal(means @ turn.T, 0.5 * (covariance + np.swapaxes(covariance, 1, 2)))
-        return dist if self.angle_multiple == 1 else _fold_multiple(dist, int(self.angle_multiple), means, variances)
+        means, variance = predict(self._solution, X)
+        dist = ProjectedNormal(means, variance[:, None, None] * np.eye(2))
+        return dist if self.angle_multiple == 1 else _fold_multiple(dist, int(self.angle_multiple), means, variance)
 
 
 class WrappedGPRegressor(_PlanarGPRegressor):
@@ -782,14 +706,14 @@ class WrappedGPRegressor(_PlanarGPRegressor):
         return _Prepared(Problem.of(found.inputs, turned, LINE), variance, variance)
 
     def _distribution(self, X: FloatArray) -> CircularDistribution:
-        means, variances = self._moments(X)
-        return WrappedNormal(self.center_ + means[:, 0], np.sqrt(variances[:, 0]))
+        means, variance = predict(self._solution, X)
+        return WrappedNormal(self.center_ + means[:, 0], np.sqrt(variance))
 
 
-def _fold_multiple(dist: ProjectedNormal, multiple: int, means: FloatArray, variances: FloatArray) -> GridDensity:
+def _fold_multiple(dist: ProjectedNormal, multiple: int, means: FloatArray, variance: FloatArray) -> GridDensity:
     """The distribution of ψ whose multiple kψ has a given density g: f(ψ) = g(kψ), alike in all k parts of the turn."""
-    # Curvature of the log density: that of the mean's distance, and that of the covariance's axes.
-    bend = ((means**2).sum(axis=1) + variances.max(axis=1)) / variances.min(axis=1)
+    # Curvature of the log density: that of the mean's distance.
+    bend = (means**2).sum(axis=1) / variance + 1.0
     count = cells(4.0 * float(bend.max(initial=0.0)))
     nodes = periodic_grid(count) - (multiple - 1) * np.pi
     return GridDensity(np.tile(dist[:, None].logpdf(nodes), multiple))

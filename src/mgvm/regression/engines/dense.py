@@ -27,10 +27,12 @@ of a fold is exact (the others are fitted without it); its gradient is by centra
 
 from __future__ import annotations
 
+import abc
 import math
 from collections.abc import Callable
-from dataclasses import dataclass, replace
-from typing import NamedTuple
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from typing import NamedTuple, Protocol
 
 import numpy as np
 
@@ -67,13 +69,14 @@ class DenseSettings:
     reach: float = 2.0  # of hyper-parameters, which are logarithms: from further away propagation starts anew
     many: int = 500  # inputs above which a search begins on a part of them
     part: int = 300  # how many these are
+    refinements: int = 12  # steps on all of them from there
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
 class DenseSolution(Solution):
     """The end of expectation propagation at given hyper-parameters; `loo` are its parts of the evidence if asked."""
 
-    propagation: DensePropagation
+    propagation: Propagation
     state: PropagationState
 
     @property
@@ -88,14 +91,12 @@ class DenseSolution(Solution):
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
-class DensePosterior(Posterior):
-    """Mean weights K⁻¹m (2, N) and K⁻¹ - K⁻¹ΣK⁻¹ (2N, 2N) for predictions, cavities for leave-one-out."""
+class PlanarPosterior(Posterior):
+    """Cavities for leave-one-out; a subclass krigs."""
 
     inputs: FloatArray
     radial_scale: float
     cavity: FloatArray  # (N, 5)
-    weights: FloatArray
-    shrinkage: FloatArray
 
     def leave_one_out(self) -> GridDensity:
         """The directions of the cavities on the soft circle."""
@@ -104,6 +105,18 @@ class DensePosterior(Posterior):
     def predict(self, queries: FloatArray, rng: np.random.Generator | None = None) -> GridDensity:
         """The direction of the Gaussian at every query, on the soft circle."""
         return project_gaussians(*self.predict_plane(queries), self.radial_scale)
+
+    @abc.abstractmethod
+    def predict_plane(self, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Mean (M, 2) and covariance (M, 2, 2) of the planar vector at query points."""
+
+
+@dataclass(frozen=True, eq=False, kw_only=True)
+class DensePosterior(PlanarPosterior):
+    """Mean weights K⁻¹m (2, N) and K⁻¹ - K⁻¹ΣK⁻¹ (2N, 2N) for predictions."""
+
+    weights: FloatArray
+    shrinkage: FloatArray
 
     def predict_plane(self, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
         """Mean (M, 2) and covariance (M, 2, 2) of the planar vector at query points."""
@@ -133,12 +146,13 @@ class DenseEngine(Engine[DenseSolution]):
         super().__init__(problem, Accuracy(far=9e-3, near=3e-3, end=1e-7 if tol is None else tol))
         self.settings = settings
         self._solved: list[tuple[FloatArray, FloatArray]] = []  # hyper-parameters where it converged, and sites there
+        self._part: tuple[DenseEngine, np.ndarray] | None = None  # an engine of some inputs, and which they are
         self._folds = BlockedFolds(problem) if problem.criterion == "folds" else None
 
     def solve(self, vector: FloatArray, tolerance: float) -> DenseSolution:
         """The posterior at given hyper-parameters."""
         prior, rho = self.problem.split(vector)
-        propagation = self._propagation(prior.covariance(self.problem.inputs), rho)
+        propagation = self._propagation(prior, rho)
         state, converged = self._run(propagation, vector, tolerance)
         loo = state.tilted.log_normalizer - propagation.observations.cavities(state.cavity).log_normalizer
         if self._folds is not None:
@@ -158,7 +172,7 @@ class DenseEngine(Engine[DenseSolution]):
             return Scored(found, found.score, self._folds.gradient(vector))
         prior, rho = self.problem.split(vector)
         matrix, pull_back = prior.with_gradient(self.problem.inputs)
-        propagation = self._propagation(matrix, rho)
+        propagation = DensePropagation(self._observations(rho), invert_covariance(matrix))
         state, converged = self._run(propagation, vector, tolerance)
         score = (score_evidence if self.problem.criterion == "evidence" else score_leave_one_out)(propagation, state)
         found = DenseSolution(
@@ -191,19 +205,22 @@ class DenseEngine(Engine[DenseSolution]):
             shrinkage=shrinkage,
         )
 
-    def _propagation(self, matrix: FloatArray, rho: FloatArray) -> DensePropagation:
-        problem = self.problem
-        observations = Observations(problem.replicates, problem.noise, rho, problem.radial_scale)
-        return DensePropagation(invert_covariance(matrix), observations)
+    def _propagation(self, prior: Prior, rho: FloatArray) -> Propagation:
+        return DensePropagation(self._observations(rho), invert_covariance(prior.covariance(self.problem.inputs)))
 
-    def _run(
-        self, propagation: DensePropagation, vector: FloatArray, tolerance: float
-    ) -> tuple[PropagationState, bool]:
+    def _observations(self, rho: FloatArray) -> Observations:
+        problem = self.problem
+        return Observations(problem.replicates, problem.noise, rho, problem.radial_scale)
+
+    def _run(self, propagation: Propagation, vector: FloatArray, tolerance: float) -> tuple[PropagationState, bool]:
         """The end of propagation from the nearest sites known, and whether it converged."""
         most = self.settings.evaluations_later if self._solved else self.settings.evaluations
         if tolerance <= self.accuracy.end:
             most = 4 * self.settings.evaluations
-        state, converged = propagation.run(self._nearest_sites(vector), tolerance, most)
+        sites = self._nearest_sites(vector)
+        if sites is None and self._part is not None:
+            sites = self._sites_from_part(*self._part, vector)
+        state, converged = propagation.run(sites, tolerance, most)
         if converged:
             self._solved.append((vector, state.sites))
         return state, converged
@@ -213,6 +230,38 @@ class DenseEngine(Engine[DenseSolution]):
         known = [(float(np.abs(vector - other).max()), sites) for other, sites in self._solved]
         distance, sites = min(known, key=lambda item: item[0], default=(np.inf, None))
         return sites if distance < self.settings.reach else None
+
+    def _sites_from_part(self, engine: DenseEngine, which: np.ndarray, vector: FloatArray) -> FloatArray | None:
+        """Sites of all inputs from those of some: each of the others answers to what these predict of it.
+
+        Propagation that starts from nothing overshoots where the prior ties hundreds of inputs together; from here it
+        hardly ever does.
+        """
+        found = engine.solve(vector, self.accuracy.far)
+        if not found.converged:
+            return None
+        problem = self.problem
+        rest = np.setdiff1d(np.arange(problem.size), which)
+        posterior = engine.posterior(found)
+        assert isinstance(posterior, PlanarPosterior)
+        cavity = natural_parameters(*posterior.predict_plane(problem.inputs[rest]))
+        observations = Observations(problem.replicates.take(rest), problem.noise, found.rho, problem.radial_scale)
+        matched = _match(observations.tilted(cavity).mean)
+        if matched is None:
+            return None
+        sites = np.empty((problem.size, 5))
+        sites[which], sites[rest] = found.state.sites, matched.natural - cavity
+        return sites
+
+    @property
+    def least_gain(self) -> float:
+        """What a step must promise, in nats: far less than a standard error of the score."""
+        return max(1e-2, 1e-4 * self.problem.size)
+
+    @property
+    def refinements(self) -> int | None:
+        """A few steps, but for blocked folds, of which leave-one-out tells no curvature."""
+        return None if self.problem.criterion == "folds" else self.settings.refinements
 
     def preliminary(self) -> DenseEngine | None:
         """The same on some of the inputs, where many evaluations cost as much as one of all.
@@ -225,7 +274,9 @@ class DenseEngine(Engine[DenseSolution]):
         if size <= self.settings.many or any(isinstance(kernel, GramKernel) for kernel in self.problem.prior.kernels):
             return None
         which = np.sort(np.random.default_rng(0).choice(size, part, replace=False))
-        return DenseEngine(self.problem.take(which), self.accuracy.end, self.settings)
+        engine = DenseEngine(self.problem.take(which), self.accuracy.end, self.settings)
+        self._part = engine, which
+        return engine
 
 
 class BlockedFolds:
@@ -254,7 +305,7 @@ class BlockedFolds:
         known = Observations(problem.replicates.take(outside), problem.noise, rho, problem.radial_scale)
         covariance = prior.covariance(problem.inputs[outside])
         # 1e-5 of the moments: differences of the score over a step of 1e-2 are then good to 1e-3.
-        state, _ = DensePropagation(invert_covariance(covariance), known).run(self._sites.get(fold), 1e-5)
+        state, _ = DensePropagation(known, invert_covariance(covariance)).run(self._sites.get(fold), 1e-5)
         self._sites[fold] = state.sites
         mean, variance = krige(*kriging_weights(state), prior.cross(problem.inputs[inside], problem.inputs[outside]))
         cavity = natural_parameters(mean, variance)
@@ -294,11 +345,47 @@ class NewtonSettings:
     shortest: float = 0.02  # plain step, of a full one, below which it gives up
 
 
+class Joint(Protocol):
+    """A Gaussian posterior of all inputs."""
+
+    @property
+    def mean(self) -> FloatArray:
+        """(N, 2)."""
+
+    @property
+    def marginal(self) -> FloatArray:
+        """Covariances (N, 2, 2) of every input."""
+
+    def response(self, change: FloatArray) -> FloatArray:
+        """C · change: dE[T] (N, 5) of all marginals for a change (N, 5) of the sites."""
+
+
+@dataclass(frozen=True, eq=False)
+class DenseJoint:
+    """The same with its whole covariance (2N, 2N), all first coordinates before all second."""
+
+    covariance: FloatArray
+    mean: FloatArray
+
+    @cached_property
+    def marginal(self) -> FloatArray:
+        """Covariances (N, 2, 2) of every input."""
+        size = self.mean.shape[0]
+        out, diagonal = np.empty((size, 2, 2)), np.diagonal(self.covariance)
+        out[:, 0, 0], out[:, 1, 1] = diagonal[:size], diagonal[size:]
+        out[:, 0, 1] = out[:, 1, 0] = np.diagonal(self.covariance, size)
+        return out
+
+    def response(self, change: FloatArray) -> FloatArray:
+        """C · change."""
+        return moment_response(self.covariance, self.mean, change)
+
+
 class PropagationState(NamedTuple):
     """Sites with all that follows from them."""
 
     sites: FloatArray  # (N, 5)
-    covariance: FloatArray  # (2N, 2N), of the posterior
+    joint: Joint
     mean: FloatArray  # (N, 2)
     marginal: FloatArray  # (N, 2, 2)
     cavity: FloatArray  # (N, 5)
@@ -306,34 +393,30 @@ class PropagationState(NamedTuple):
     residual: FloatArray  # (N, 5)
     mismatch: float
 
+    @property
+    def covariance(self) -> FloatArray:
+        """Of the posterior, (2N, 2N); only dense propagation has it."""
+        assert isinstance(self.joint, DenseJoint)
+        return self.joint.covariance
+
 
 @dataclass(frozen=True)
-class DensePropagation:
-    """The problem: prior precision (N, N), shared by cos and sin, or (2N, 2N), and observations."""
+class Propagation(abc.ABC):
+    """The problem: observations, and a prior that a subclass knows."""
 
-    precision: FloatArray
     observations: Observations
-    newton: NewtonSettings = NewtonSettings()
+    newton: NewtonSettings = field(default=NewtonSettings(), kw_only=True)
 
-    def posterior(self, sites: FloatArray) -> tuple[FloatArray, FloatArray] | None:
-        """Covariance (2N, 2N) and mean (N, 2) of prior times sites; None where that is not positive definite."""
-        covariance = posterior_covariance(self.precision, sites)
-        if covariance is None:
-            return None
-        mean = covariance @ np.concatenate([sites[:, 0], sites[:, 1]])
-        return covariance, np.ascontiguousarray(mean.reshape(2, -1).T)
+    @abc.abstractmethod
+    def posterior(self, sites: FloatArray) -> Joint | None:
+        """Prior times sites; None where that is no distribution."""
 
     def evaluate(self, sites: FloatArray) -> PropagationState | None:
         """All that follows from sites, or None where they make no posterior."""
-        found = self.posterior(sites)
-        if found is None:
+        joint = self.posterior(sites)
+        if joint is None:
             return None
-        covariance, mean = found
-        size = sites.shape[0]
-        marginal = np.empty((size, 2, 2))
-        diagonal = np.diagonal(covariance)
-        marginal[:, 0, 0], marginal[:, 1, 1] = diagonal[:size], diagonal[size:]
-        marginal[:, 0, 1] = marginal[:, 1, 0] = np.diagonal(covariance, size)
+        mean, marginal = joint.mean, joint.marginal
         if not are_positive_definite(marginal).all():
             return None
         natural = natural_parameters(mean, marginal)
@@ -342,7 +425,7 @@ class DensePropagation:
             return None
         residual = tilted.mean - expected_statistics(mean, marginal)
         return PropagationState(
-            sites, covariance, mean, marginal, natural - sites, tilted, residual, _mismatch(tilted, residual)
+            sites, joint, mean, marginal, natural - sites, tilted, residual, _mismatch(tilted, residual)
         )
 
     def run(self, sites: FloatArray | None, tolerance: float, most: int = 200) -> tuple[PropagationState, bool]:
@@ -374,7 +457,7 @@ class DensePropagation:
 
     def _plain(self, state: PropagationState, damping: float) -> PropagationState | None:
         """A parallel update, shortened until the posterior exists."""
-        matched = _match(state)
+        matched = _match(state.tilted.mean)
         if matched is None:
             return None
         change = matched.natural - (state.cavity + state.sites)
@@ -386,7 +469,7 @@ class DensePropagation:
 
     def _newton(self, state: PropagationState) -> tuple[PropagationState | None, int]:
         """A Newton step where it brings the moments closer, else a damped one; and evaluations made."""
-        matched = _match(state) if state.mismatch <= self.newton.below else None
+        matched = _match(state.tilted.mean) if state.mismatch <= self.newton.below else None
         if matched is None:
             return None, 0
         try:
@@ -401,7 +484,7 @@ class DensePropagation:
 
             def product(v: FloatArray, damping: float = damping) -> FloatArray:
                 change = v.reshape(-1, 5) / _NATURAL
-                moved = multiply_each(inverse_own, moment_response(state.covariance, state.mean, change))
+                moved = multiply_each(inverse_own, state.joint.response(change))
                 return (_NATURAL * (moved - multiply_each(gain, moved - change) + damping * change)).ravel()
 
             step = gmres(product, right, tolerance).reshape(-1, 5) / _NATURAL
@@ -409,6 +492,21 @@ class DensePropagation:
             if found is not None and (damping > 0.0 or found.mismatch < self.newton.decrease * state.mismatch):
                 return found, 2 if damping > 0.0 else 1
         return None, 2
+
+
+@dataclass(frozen=True)
+class DensePropagation(Propagation):
+    """With a prior precision (N, N), shared by cos and sin, or (2N, 2N)."""
+
+    precision: FloatArray
+
+    def posterior(self, sites: FloatArray) -> DenseJoint | None:
+        """Prior times sites; None where that is not positive definite."""
+        covariance = posterior_covariance(self.precision, sites)
+        if covariance is None:
+            return None
+        mean = covariance @ np.concatenate([sites[:, 0], sites[:, 1]])
+        return DenseJoint(covariance, np.ascontiguousarray(mean.reshape(2, -1).T))
 
 
 class Matched(NamedTuple):
@@ -419,9 +517,9 @@ class Matched(NamedTuple):
     covariance: FloatArray
 
 
-def _match(state: PropagationState) -> Matched | None:
-    """The matched Gaussians, none narrower than the floor; None where one does not exist."""
-    mean, covariance = mean_and_covariance(state.tilted.mean)
+def _match(moments: FloatArray) -> Matched | None:
+    """The Gaussians of given E[T], none narrower than the floor; None where one does not exist."""
+    mean, covariance = mean_and_covariance(moments)
     a, b, d = covariance[:, 0, 0], covariance[:, 0, 1], covariance[:, 1, 1]
     smallest = 0.5 * (a + d - np.hypot(a - d, 2.0 * b))
     covariance = covariance + np.maximum(RADIAL_FLOOR - smallest, 0.0)[:, None, None] * np.eye(2)
@@ -444,7 +542,7 @@ class Linearization:
 
     def response(self, change: FloatArray) -> FloatArray:
         """C · change."""
-        return moment_response(self._state.covariance, self._state.mean, change)
+        return self._state.joint.response(change)
 
     def solve_transposed(self, right: FloatArray, tolerance: float) -> FloatArray:
         """λ with R'ᵀλ = right."""
@@ -479,23 +577,40 @@ class DenseScore(NamedTuple):
     noise_gradient: FloatArray  # (p,)
 
 
-def score_leave_one_out(problem: DensePropagation, state: PropagationState) -> DenseScore:
-    """The leave-one-out log densities of all inputs."""
-    alone = problem.observations.cavities(state.cavity)
+class LeaveOneOut(NamedTuple):
+    """The sum of leave-one-out log densities, its parts, its slopes in the moments E[T] that the prior makes, in ρ."""
+
+    value: float
+    parts: FloatArray  # (N,)
+    moments: FloatArray  # (N, 5)
+    noise_gradient: FloatArray  # (p,)
+
+
+def leave_one_out(observations: Observations, state: PropagationState, tolerance: float = 1e-7) -> LeaveOneOut:
+    """The leave-one-out log densities of all inputs; `tolerance` is that of the adjoint system."""
+    alone = observations.cavities(state.cavity)
     parts = state.tilted.log_normalizer - alone.log_normalizer
     slope = state.tilted.mean - alone.mean
     linear = Linearization(state)
     own = multiply_each(linear.inverse_own, slope)
-    adjoint = linear.solve_transposed(linear.response(own) - slope, 1e-7)
+    adjoint = linear.solve_transposed(linear.response(own) - slope, tolerance)
     moments = own - multiply_each(np.swapaxes(linear.rest, 1, 2), adjoint)
     noise = state.tilted.noise_mean.sum(axis=0) - np.einsum("np,npq->q", adjoint, state.tilted.noise_cross)
     # Moments that do not quite match yet: to first order the fixed point lies at s - R'⁻¹R, where L is less by λ·R.
     value = float(parts.sum()) - float((adjoint * state.residual).sum())
-    return DenseScore(value, parts, _covariance_gradient(problem, state, moments), noise)
+    return LeaveOneOut(value, parts, moments, noise)
 
 
-def score_evidence(problem: DensePropagation, state: PropagationState) -> DenseScore:
+def score_leave_one_out(problem: DensePropagation, state: PropagationState) -> DenseScore:
+    """The leave-one-out log densities of all inputs."""
+    found = leave_one_out(problem.observations, state)
+    gradient = _covariance_gradient(problem, state, found.moments)
+    return DenseScore(found.value, found.parts, gradient, found.noise_gradient)
+
+
+def score_evidence(problem: Propagation, state: PropagationState) -> DenseScore:
     """log Z of expectation propagation on the plane (τ infinite), where the prior needs no normaliser of its own."""
+    assert isinstance(problem, DensePropagation)
     size = state.mean.shape[0]
     shared = problem.precision.shape[0] == size
     parts = state.tilted.log_normalizer - log_volume(state.cavity + state.sites)

@@ -12,15 +12,14 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from mgvm._grids import periodic_grid
+from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.circle.base import CircularDistribution
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference import expectation_propagation, gibbs, mean_field
 from mgvm.regression.engines.base import Posterior, Problem
 from mgvm.regression.engines.dense import DenseEngine, DenseSolution, invert_covariance
 from mgvm.regression.noise import GvMNoise, Replicates
-from mgvm.regression.prediction import cells, project_gaussians, project_natural
+from mgvm.regression.prediction import cells, find_peaks, on_own_nodes, project_gaussians, project_natural
 from mgvm.regression.prior import Prior
 from mgvm.torus.mgvm import MGvM
 
@@ -118,11 +117,11 @@ def predict_jointly(
     padded = np.concatenate([sites, np.zeros((len(queries), sites.shape[1]), dtype=complex)])
     asked = np.arange(len(inputs), len(everything))
     if method == "ep":
-        return _on_grid(expectation_propagation(covariance, padded).marginals[asked])
+        return on_own_nodes(expectation_propagation(covariance, padded).marginals[asked])
     dist = posterior_distribution(covariance, padded)
     if method == "mean_field":
-        return _on_grid(mean_field(dist).marginals[asked])
-    return _on_grid(gibbs(dist, DRAWS, rng=rng).marginals[asked])
+        return on_own_nodes(mean_field(dist).marginals[asked])
+    return on_own_nodes(gibbs(dist, DRAWS, rng=rng).marginals[asked])
 
 
 def _full_precision(covariance: FloatArray, size: int) -> FloatArray:
@@ -149,17 +148,7 @@ def _mean_of_directions(weights: FloatArray, rest: FloatArray, draws: FloatArray
     for a, covariance in zip(weights, rest, strict=True):
         mean = vectors @ a.T
         dist = project_gaussians(mean, np.broadcast_to(covariance, (len(mean), 2, 2)), 0.0)
-        dists.append(np.maximum(np.exp(dist.log_values).mean(axis=0), 1e-300))
-    count = max(len(values) for values in dists)
-    nodes = periodic_grid(count)
-    return GridDensity(
-        np.stack([np.log(v) if len(v) == count else GridDensity(np.log(v)).logpdf(nodes) for v in dists])
-    )
-
-
-def _on_grid(dist: CircularDistribution) -> GridDensity:
-    """Any batch of circular distributions as values on a grid."""
-    if isinstance(dist, GridDensity):
-        return dist
-    widest = 1.0 / float(np.min(np.maximum(dist.circular_variance(), 1e-9)))
-    return GridDensity(dist[..., None].logpdf(periodic_grid(cells(min(widest, 1e6)))))
+        nodes = periodic_grid(cells(float((find_peaks(dist).narrowest ** -2.0).max())))
+        dists.append(GridDensity(log_sum_exp(dist[:, None].logpdf(nodes), axis=0)))
+    nodes = periodic_grid(max(dist.log_values.size for dist in dists))
+    return GridDensity(np.stack([dist.logpdf(nodes) for dist in dists]))

@@ -1,0 +1,127 @@
+"""Latent directions plus noise, against sums over very many points of the circle."""
+
+from __future__ import annotations
+
+import mpmath as mp
+import numpy as np
+import pytest
+from naive import soft_circle as naive
+from portable import cos, sin
+
+from mgvm import CircularGPRegressor, CircularStackingRegressor, GridDensity, GvM, VonMises, scores
+from mgvm._grids import log_sum_exp
+from mgvm.regression.baselines import KernelCircularRegressor
+from mgvm.regression.noise import ContaminatedNoise, GvMNoise
+from mgvm.regression.prediction import convolve_noise, direction_logs, mix_densities, project_gaussians, project_natural
+
+FINE = -np.pi + 2 * np.pi * np.arange(1 << 15) / (1 << 15)
+
+
+def gaussian(direction, along, across):
+    """Mean 1 in a direction, standard deviations along and across it."""
+    u = np.array([cos(direction), sin(direction)])
+    v = np.array([-u[1], u[0]])
+    return u, along**2 * np.outer(u, u) + across**2 * np.outer(v, v)
+
+
+GAUSSIANS = [
+    gaussian(0.3, 0.3, 0.3),
+    gaussian(-2.0, 0.02, 0.02),
+    gaussian(3.1, 0.11, 0.02),  # passes near the centre: tails of 1e-20 all around
+    gaussian(1.0, 5.0, 0.5),  # two ends
+    gaussian(0.0, 3.0, 3.0),
+    gaussian(2.0, 0.004, 0.004),
+]
+NOISES = {
+    "narrow": (GvMNoise(1), np.arcsinh([4e4])),
+    "as wide as the direction": (GvMNoise(1), np.arcsinh([2500.0])),
+    "broad": (GvMNoise(1), np.arcsinh([2.0])),
+    "all but flat": (GvMNoise(1), np.array([1e-3])),
+    "two modes": (GvMNoise(2), np.arcsinh([1.5, 800.0])),
+    "skew": (GvMNoise(2, symmetric=False), np.arcsinh([30.0, 4.0, -9.0])),
+    "a flat mode": (GvMNoise(2), np.arcsinh([400.0, -100.0])),
+    "contaminated": (ContaminatedNoise(GvMNoise(1)), np.array([np.arcsinh(500.0), -3.0])),
+}
+
+
+@pytest.mark.parametrize("radial_scale", [0.0, 1.0, np.inf])
+@pytest.mark.parametrize("noise", NOISES.values(), ids=NOISES)
+def test_tails_are_right_to_1e_30_of_the_peak(noise, radial_scale):
+    noise, rho = noise
+    mean, covariance = (np.array(part) for part in zip(*GAUSSIANS, strict=True))
+    latent = project_gaussians(mean, covariance, radial_scale)
+    dist = convolve_noise(latent, noise, rho)
+    assert dist.log_values.shape[-1] <= 1024
+    logs = latent.log_towards(cos(FINE)[None], sin(FINE)[None])
+    logs = logs - log_sum_exp(logs, axis=1)[:, None]
+    rng = np.random.default_rng(1)
+    for n in range(len(mean)):
+        x = np.concatenate([rng.uniform(-np.pi, np.pi, 12), dist[n].icdf(rng.random(6))])
+        wanted = np.array([log_sum_exp(logs[n] + noise.log_density(rho, one - FINE)) for one in x])
+        likely = wanted > dist.log_values[n].max() - 69.0
+        np.testing.assert_allclose(dist[n].logpdf(x[likely]), wanted[likely], atol=1e-6)
+
+
+def test_both_narrower_than_any_grid():
+    sigma = 10.0 ** -np.arange(3, 6)
+    mean, covariance = (np.array(part) for part in zip(*[gaussian(2.0, s, s) for s in sigma], strict=True))
+    for kappa in (1e6, 1e10):
+        dist = convolve_noise(project_gaussians(mean, covariance, 1.0), GvMNoise(1), np.arcsinh([kappa]))
+        total = np.hypot(sigma, kappa**-0.5)
+        z = np.linspace(-8.0, 8.0, 33)[:, None]
+        # The curvature of the circle is worth σ² z⁴ nats; logarithms of up to 1/σ² nats are rounded.
+        error = 1e-6 + 8.0**4 * total**2 + 4e-15 * np.maximum(sigma**-2.0, kappa)
+        normal = -0.5 * z**2 - np.log(total * np.sqrt(2 * np.pi))
+        assert (np.abs(dist.logpdf(2.0 + total * z) - normal) < error).all()
+        arcs = dist.interval(0.5)[:, 0]
+        assert arcs[:, 1] - arcs[:, 0] == pytest.approx(2 * 0.6744897501960817 * total, rel=1e-5)
+
+
+def test_directions_of_any_length_of_the_mean():
+    # J₁ has three forms: by its leading term, by erfcx, by a series.
+    natural = np.array([[b, 0.0, -0.5, 0.0, -0.5] for b in (-1e3, -40.0, -29.0, -3.0, 0.0, 6.0, 8.0, 1e3)])
+    for one in natural:
+        with mp.workdps(50):
+            wanted = float(mp.log(naive.radial_integrals(1.0 + 1e-9, one[0] + 1e-9)[1]))
+        assert direction_logs(one, np.ones(1), np.zeros(1), 1e-9)[0] == pytest.approx(wanted, abs=1e-8)
+    assert np.isfinite(project_natural(natural, 1.0).log_values).all()
+
+
+def test_mixtures_keep_what_is_narrow_in_them():
+    parts = [VonMises([0.5, 1.0], [3.0, 1e6]), GvM([[1.0, 2.0], [0.5j, 400.0]]), VonMises([0.5, -2.0], 1e5)]
+    dist = mix_densities(parts, [0.6, 0.1, 0.3])
+    x = np.concatenate([np.linspace(-np.pi, np.pi, 401), 0.5 + 1e-2 * np.linspace(-1, 1, 41)])[:, None]
+    wanted = np.logaddexp.reduce([np.log(w) + part.logpdf(x) for w, part in zip((0.6, 0.1, 0.3), parts, strict=True)])
+    error = np.abs(dist.logpdf(x) - wanted)
+    assert error[wanted > wanted.max(axis=0) - 69.0].max() < 1e-6
+    assert mix_densities([VonMises(np.zeros(3), 0.0)], [1.0]).logpdf(1.0) == pytest.approx(-np.log(2 * np.pi))
+
+
+HARD = {
+    "tiny spread": lambda rng: 1.0 + 1e-7 * rng.standard_normal(40),
+    "antipodal": lambda rng: np.where(np.arange(40) % 2, 1.0, 1.0 - np.pi) + 1e-5 * rng.standard_normal(40),
+}
+
+
+@pytest.mark.parametrize("make", HARD.values(), ids=HARD)
+@pytest.mark.parametrize(
+    "model",
+    [CircularGPRegressor(noise_order=2), CircularStackingRegressor([("kernel", KernelCircularRegressor())])],
+    ids=["GP", "stack"],
+)
+@pytest.mark.filterwarnings("ignore::sklearn.exceptions.ConvergenceWarning")
+@pytest.mark.filterwarnings("ignore:the grid of .* nodes is too coarse")
+def test_narrow_predictions_hold_the_mass_they_say(model, make):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0, 5, (40, 1))
+    dist = model.fit(X, make(rng)).predict_dist(X[:5])
+    assert isinstance(dist, GridDensity)
+    arcs = dist.interval(0.5)
+    held = np.nansum(np.diff(dist[:, None, None].cdf(np.nan_to_num(arcs)), axis=-1)[..., 0], axis=1)
+    assert held == pytest.approx(np.full(5, 0.5), abs=1e-9)
+    x = dist[:, None].icdf(np.linspace(0.0, 1.0, 4001))
+    middle = dist[:, None].pdf(0.5 * (x[:, 1:] + x[:, :-1]))
+    some = np.diff(x) < 1e-3
+    share = (middle * np.diff(x) * some).sum(axis=1) / (some.sum(axis=1) / 4000)
+    assert share == pytest.approx(np.ones(5), abs=2e-2)
+    assert (scores.crps(dist, np.ones(5)) >= 0.0).all()
