@@ -1,7 +1,7 @@
 """What every regressor with an angular target shares: predictions from a distribution, input checks, merged replicates.
 
-`BaseCircularRegressor` makes everything a user asks from `predict_dist`. What X and y may not be is refused, or warned of,
-with what is wrong, where, and the cure.
+`BaseCircularRegressor` makes everything a user asks from `predict_dist`. What X and y may not be is refused, or warned
+of, with what is wrong, where, and the cure.
 """
 
 from __future__ import annotations
