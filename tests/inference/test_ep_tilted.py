@@ -61,7 +61,7 @@ def test_harmonic_sites(eta, centre, width):
     assert tilted.log_normalizer[0] == pytest.approx(log_z, rel=1e-13)
     # Weights of some tens of nodes cost 1e-14. Turning harmonic t by one spacing of its numbers, as the frame of a
     # quadrature does, changes log p by ε t |η_t| sin φ about a peak, and so the mean by ε t |η_t| Var(sin φ): 5e-13
-    # where two peaks share the mass, at most 1e-15 for a single one. Var(sin φ) is the larger variance but for rotation.
+    # where two peaks share the mass, at most 1e-15 for a single one.
     turning = np.finfo(float).eps * np.abs(eta) @ np.arange(1, len(eta) + 1) * np.linalg.norm(covariance)
     np.testing.assert_allclose(tilted.mean[0], mean, rtol=0.0, atol=1e-14 + 2.0 * turning)
     own = tilted.covariance[0][[0, 0, 1], [0, 1, 1]]

@@ -11,9 +11,9 @@ h = a + C x; for orders up to 2 its distribution is a GvM with η₁ = h and η�
   each want to be opposite to both others) the two senses in which angles follow each other are modes of equal mass that
   no turn connects.
 * Rotation: all angles turned as one. Along this orbit the distribution is a GvM of the turn, of order 2, drawn exactly.
-* Half turns: groups of angles that are tied to each other, found by chance, are turned by π. Where groups are tied among
-  themselves and hardly to each other, the ways in which these may stand to each other are modes that moves of one angle
-  and of all angles do not connect.
+* Half turns: clusters of angles that are tied to each other, found by chance, are turned by π. Where groups are tied
+  among themselves and hardly to each other, the ways in which these may stand to each other are modes that moves of one
+  angle and of all angles do not connect.
 * Hamiltonian move: log p(φ) - ½ pᵀ M⁻¹ p is followed by the leapfrog rule from momenta p ~ N(0, M); where it ends is
   taken or not, by Metropolis. M is an estimate of the precision of the angles, so that all directions, stiff and slack,
   are crossed in the same number of steps. The slope of the log density is h_s cos φ - h_c sin φ - 2 Im(conj(b) z²).
