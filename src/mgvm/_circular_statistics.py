@@ -734,10 +734,10 @@ def _bootstrap_half_width(
 ) -> float:
     """arcsin(t σ̂), t the quantile of |sin(μ̂* - μ̂)|/σ̂* over resamples; π where that is beyond 1."""
     size = int(number.sum())
-    waves = np.exp(1j * np.multiply.outer(away, [1, 2]))
+    waves: ComplexArray = np.exp(1j * np.multiply.outer(away, [1, 2]))
     ratios = []
     for block in _blocks(resamples, away.size):
-        moments = rng.multinomial(size, number / size, size=block) @ waves / size
+        moments: ComplexArray = rng.multinomial(size, number / size, size=block) @ waves / size
         length = np.abs(moments[:, 0])
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.abs(moments[:, 0].imag) / length / _direction_error(moments, size)
@@ -745,7 +745,8 @@ def _bootstrap_half_width(
         ratios.append(np.where((moments[:, 0].real <= 0.0) | (np.isnan(ratio) & (length < 1.0)), np.inf, ratio))
     found = np.nan_to_num(np.concatenate(ratios), nan=0.0, posinf=np.inf)
     quantile = float(np.quantile(found, level, method="higher"))
-    error = float(_direction_error((number @ waves / size)[None], size)[0])
+    own: ComplexArray = number @ waves / size
+    error = float(_direction_error(own[None], size)[0])
     sine = quantile * error if error > 0.0 else 0.0
     return math.asin(sine) if sine < 1.0 else math.pi
 
