@@ -1,10 +1,10 @@
 """Claim: what people do every day with ordinary files takes seconds, from cold as well, in a few hundred MB.
 
-Every row of the table is a process of its own with a time limit, on data that ship or are simulated: CPU seconds of what
-is asked (of the whole process, imports included, for first calls, later processes and the command line), and the peak of
-the process's memory. The linear algebra has one thread unless the row says otherwise. First calls have an empty cache of
-compiled code, all others one that was filled before; what takes less than two seconds is asked twice, and the second
-answer counts. A reference that cancels the machine stands beside each row, measured right after it.
+Every row of the table is a process of its own with a time limit, on data that ship or are simulated: CPU seconds of
+what is asked (of the whole process, imports included, for first calls, later processes and the command line), and the
+peak of the process's memory. The linear algebra has one thread unless the row says otherwise. First calls have an empty
+cache of compiled code, all others one that was filled before; what takes less than two seconds is asked twice, and the
+second answer counts. A reference that cancels the machine stands beside each row, measured in the same run.
 
     python benchmarks/bench_everyday.py                all rows, in half an hour
     python benchmarks/bench_everyday.py regress crps   rows whose name, or whose heading, has one of these words
@@ -39,7 +39,8 @@ PAGE = HERE.parent / "docs" / "everyday.md"
 class Row:
     """What is asked: `before` is not timed, `code` is; limits in CPU s (or as a ratio to the reference) and MB.
 
-    `note` says what limits it. `cache` is "empty" (first call, whole process), "whole" (whole process) or "filled" (the code alone).
+    `note` says what limits it. `cache` is "empty" (a first call) or "whole" (a later process), both with all that the
+    process takes, or "filled" (the code alone).
     """
 
     name: str
@@ -173,7 +174,11 @@ ROWS = {
         ),
         Row(
             "`GvM`: pdf, cdf, sample, fit of 1,000 angles",
-            "from mgvm import GvM\nd = GvM([1.0, 0.5j])\nd.pdf(0.9), d.cdf(0.9), GvM.fit(d.sample(1000, rng=0), order=2)",
+            """
+            from mgvm import GvM
+            dist = GvM([1.0, 0.5j])
+            dist.pdf(0.9), dist.cdf(0.9), GvM.fit(dist.sample(1000, rng=0), order=2)
+            """,
             reference="compile",
             most=1,
             cache="empty",
@@ -487,11 +492,13 @@ def run(words):
 
 INTRODUCTION = """# Everyday speed
 
-What a person waits for: the first call in a new environment, files of thousands of rows, questions asked of predictions. `python benchmarks/bench_everyday.py`
-measures every row in a process of its own and writes this page; all data ship with the package or are simulated.
+What a person waits for: the first call in a new environment, files of thousands of rows, questions asked of
+predictions. `python benchmarks/bench_everyday.py` measures every row in a process of its own and writes this page; all
+data ship with the package or are simulated.
 
-CPU seconds on one core of a busy machine. Beside each number is what the same machine took for something that everybody knows, and the ratio of the two, which
-holds on other machines, too. Memory is the peak of the whole process; importing NumPy, SciPy, Numba and scikit-learn alone takes some 200 MB.
+CPU seconds on one core of a busy machine, which others share: some numbers may be twice what an idle one would take.
+Beside each is what the same machine took for something that everybody knows, and the ratio of the two. Memory is the
+peak of the whole process; to import NumPy, SciPy, Numba and scikit-learn alone takes some 200 MB.
 """
 
 
