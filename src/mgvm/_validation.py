@@ -56,7 +56,8 @@ def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
 
 def _describe(value: Any) -> str:
     if hasattr(value, "select_dtypes"):  # a pandas frame, whose text would show its numbers
-        return f"a DataFrame whose columns {', '.join(map(str, value.select_dtypes(exclude='number')))} are not numbers"
+        names = ", ".join(map(str, value.select_dtypes(exclude="number")))
+        return f"a DataFrame whose columns {names if len(names) <= 200 else names[:199] + '…'} are not numbers"
     try:
         text = repr(value)
     except ValueError:  # Python does not write out integers of more than 4300 digits
