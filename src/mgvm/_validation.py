@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -52,6 +53,15 @@ def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
         raise TypeError(
             f"{name} must be {kind} numbers, got {_describe(value)}; convert it to a {kind} array first"
         ) from None
+
+
+@contextmanager
+def whole_numbers_fit(name: str) -> Iterator[None]:
+    """Scikit-learn's own checks leave whole numbers beyond the doubles to Python, which does not say where they are."""
+    try:
+        yield
+    except OverflowError:
+        raise ValueError(f"{name} holds a whole number beyond 1.8e308, the largest double; scale it down") from None
 
 
 def _describe(value: Any) -> str:
@@ -147,6 +157,16 @@ def at_most(value: ArrayLike, largest: float, name: str) -> FloatArray:
             "narrow a distribution; treat such angles as exactly known"
         )
     return array
+
+
+def moderate_scale(least: FloatArray, most: FloatArray, name: str, reach: float = 1e152) -> None:
+    """Refuse columns, given by their smallest and largest numbers, whose squares or variances leave the doubles."""
+    size = float(max(np.abs(least).max(), np.abs(most).max()))
+    if size > reach:
+        raise ValueError(f"{name} holds numbers up to {size:.3g}, whose squares overflow; divide by their scale first")
+    spread = float((most - least).max())
+    if 0.0 < spread < 1.0 / reach:
+        raise ValueError(f"the columns of {name} vary by {spread:.3g} at most, whose square underflows; scale them up")
 
 
 def angles(value: ArrayLike, name: str = "angles") -> FloatArray:

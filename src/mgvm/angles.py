@@ -183,7 +183,9 @@ def _sample(x: ArrayLike, weights: ArrayLike | None, axis: Axis, nan_policy: str
     array = check.angle_data_or_nan(x, "x")
     check.choice(nan_policy, "nan_policy", ("propagate", "raise", "omit"))
     weight = check.weights_like(weights, array.shape)
-    if np.ma.is_masked(x):  # masked is left out, as in NumPy; NaN may also be a computation that went wrong
+    if isinstance(
+        x, np.ma.MaskedArray
+    ):  # masked is left out, as in NumPy; NaN may also be a computation that went wrong
         hidden = np.ma.getmaskarray(x)
         array, weight = np.where(hidden, 0.0, array), np.where(hidden, 0.0, weight)
     missing = np.isnan(array)
