@@ -56,10 +56,11 @@ def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
 
 
 @contextmanager
-def whole_numbers_fit(name: str) -> Iterator[None]:
-    """Scikit-learn's own checks leave whole numbers beyond the doubles to Python, which does not say where they are."""
+def validating(name: str) -> Iterator[None]:
+    """Around scikit-learn's own checks: they look for NaN by a sum, which may overflow, and leave huge integers alone."""
     try:
-        yield
+        with np.errstate(over="ignore", invalid="ignore"):
+            yield
     except OverflowError:
         raise ValueError(f"{name} holds a whole number beyond 1.8e308, the largest double; scale it down") from None
 
