@@ -57,7 +57,7 @@ def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
 
 @contextmanager
 def validating(name: str) -> Iterator[None]:
-    """Around scikit-learn's own checks: they look for NaN by a sum, which may overflow, and leave huge integers alone."""
+    """Around scikit-learn's own checks: these look for NaN by a sum, which may overflow, and pass by huge integers."""
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             yield
