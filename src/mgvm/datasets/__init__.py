@@ -27,6 +27,7 @@ from mgvm.datasets.fetched import (
 from mgvm.datasets.shipped import (
     EuropeanWind,
     Flights,
+    MastWind,
     Motion,
     NewYorkWind,
     Residues,
@@ -36,6 +37,7 @@ from mgvm.datasets.shipped import (
     load_residues,
     load_tides,
     load_wind_europe,
+    load_wind_mast,
     load_wind_nyc,
 )
 from mgvm.datasets.simulated import MexicanHat, RobotArm, make_mexican_hat, make_robot_arm
@@ -46,6 +48,7 @@ __all__ = [
     "load_residues",
     "load_tides",
     "load_wind_europe",
+    "load_wind_mast",
     "load_wind_nyc",
     "fetch_file",
     "fetch_mocap",
@@ -67,6 +70,7 @@ __all__ = [
     "EuropeanWind",
     "Flights",
     "GermanWind",
+    "MastWind",
     "MexicanHat",
     "Motion",
     "MotionCapture",

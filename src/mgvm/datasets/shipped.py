@@ -135,6 +135,85 @@ def load_wind_nyc() -> NewYorkWind:
 
 
 @dataclass(frozen=True, eq=False)
+class MastWind:
+    """Hourly wind at a mast beside that of a reanalysis at the four grid nodes around it, one row an hour.
+
+    Attributes
+    ----------
+    time : ndarray of datetime64[s], shape (8712,)
+        Start of the hour. 19 days in 2016 are not there.
+    bearing : ndarray, shape (8712,)
+        Where the wind at the mast comes from: degrees clockwise from north in [0, 360), mean direction of the hour.
+    speed : ndarray, shape (8712,)
+        At the mast, 80 m above ground, metres a second.
+    nodes : tuple of str
+        "NE", "NW", "SE" and "SW" of the mast.
+    node_bearing : ndarray, shape (8712, 4)
+        Of the reanalysis, 50 m above ground, whole degrees.
+    node_speed : ndarray, shape (8712, 4)
+        Metres a second, at the same height.
+    temperature : ndarray, shape (8712, 4)
+        At the nodes, 2 m above ground, degrees Celsius.
+    pressure : ndarray, shape (8712, 4)
+        At the surface, hectopascal.
+    """
+
+    time: NDArray[np.datetime64]
+    bearing: NDArray[np.float64]
+    speed: NDArray[np.float64]
+    nodes: tuple[str, ...]
+    node_bearing: NDArray[np.float64]
+    node_speed: NDArray[np.float64]
+    temperature: NDArray[np.float64]
+    pressure: NDArray[np.float64]
+
+    @property
+    def angles(self) -> NDArray[np.float64]:
+        """Where the wind at the mast comes from, radians counter-clockwise from east in [-pi, pi), shape (8712,)."""
+        return np.asarray(from_compass(self.bearing))
+
+    @property
+    def node_angles(self) -> NDArray[np.float64]:
+        """The same of the nodes, shape (8712, 4)."""
+        return np.asarray(from_compass(self.node_bearing))
+
+
+def load_wind_mast() -> MastWind:
+    """Load 8,712 hours of wind at a mast beside a reanalysis, January 2016 to January 2017.
+
+    A reanalysis is a weather model that follows all observations: it is known for decades, a mast stands for a year.
+    What the wind at the mast is, given the reanalysis, is what planners of wind farms ask. Successive hours are alike:
+    split by time.
+
+    Returns
+    -------
+    MastWind
+        Read-only arrays.
+
+    Notes
+    -----
+    From the demonstration data of the Python package brightwind (MIT); the nodes are of the reanalysis MERRA-2. More
+    in ``mgvm/datasets/data/README.md``.
+
+    Examples
+    --------
+    >>> from mgvm.datasets import load_wind_mast
+    >>> mast = load_wind_mast()
+    >>> mast.angles.shape, mast.nodes, mast.node_angles.shape
+    ((8712,), ('NE', 'NW', 'SE', 'SW'), (8712, 4))
+    """
+    columns = _read("wind_mast_reanalysis.csv.gz")
+    nodes = ("NE", "NW", "SE", "SW")
+    time = np.array(columns["time"], dtype="datetime64[s]")
+    # The file has the compass bearing in radians, in (-pi, pi].
+    bearing = np.rad2deg(_numbers(columns, "mast_direction_rad")[:, 0]) % 360.0
+    speed = _numbers(columns, "mast_speed")[:, 0].copy()
+    at_nodes = [_numbers(columns, *(f"{node}_{unit}" for node in nodes)) for unit in ("WD50m", "WS50m", "T2M", "PS")]
+    freeze(time, bearing, speed, *at_nodes)
+    return MastWind(time, bearing, speed, nodes, *at_nodes)
+
+
+@dataclass(frozen=True, eq=False)
 class EuropeanWind(AtPlaces):
     """Wind on a grid at one moment, one row a grid point.
 

@@ -1,7 +1,7 @@
 """What every regressor with an angular target shares: predictions from a distribution, input checks, merged replicates.
 
-`CircularRegressor` makes everything a user asks from `predict_dist`. What X and y may not be is refused, or warned of,
-with what is wrong, where, and the cure.
+`BaseCircularRegressor` makes everything a user asks from `predict_dist`. What X and y may not be is refused, or warned
+of, with what is wrong, where, and the cure.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ from mgvm.regression.noise import Replicates
 _BLOCK = 4096  # distributions held at once: a few thousand grids of a few thousand nodes stay below 100 MB
 
 
-class CircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
+class BaseCircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
     """A regressor whose target is an angle: everything follows from `predict_dist`, a distribution for every row."""
 
     @abc.abstractmethod

@@ -21,7 +21,7 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.regression import prior as priors
 from mgvm.regression.base import (
-    CircularRegressor,
+    BaseCircularRegressor,
     MergedTraining,
     Training,
     merge_replicates,
@@ -43,7 +43,7 @@ LONG = 200  # inputs on a line above which it does without: fewer are fitted bef
 FEW = 60  # inputs up to which "auto" averages over hyper-parameters
 
 
-class CircularGPRegressor(CircularRegressor):
+class CircularGPRegressor(BaseCircularRegressor):
     r"""ψ = φ(x) + noise, φ(x) the direction of a Gaussian process in the plane: GP regression for angles.
 
     A Gaussian process gives a planar vector at every input; its direction is the latent angle, around which

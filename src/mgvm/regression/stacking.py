@@ -16,11 +16,11 @@ from mgvm import _validation as check
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.regression.base import CircularRegressor, Training, merge_replicates, validate_queries, validate_training
+from mgvm.regression.base import BaseCircularRegressor, Training, merge_replicates, validate_queries, validate_training
 from mgvm.regression.prediction import mix_densities
 
 
-class CircularStackingRegressor(_BaseComposition, CircularRegressor):  # type: ignore[misc]
+class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # type: ignore[misc]
     """p(ψ | x) = Σ_k w_k p_k(ψ | x), the weights w on the simplex by maximum likelihood on angles not seen.
 
     Parameters

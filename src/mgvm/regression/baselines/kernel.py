@@ -34,7 +34,7 @@ from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import (
-    CircularRegressor,
+    BaseCircularRegressor,
     MergedTraining,
     merge_replicates,
     validate_queries,
@@ -196,7 +196,7 @@ def _locate(angles: FloatArray) -> tuple[np.ndarray, FloatArray]:
 _HELD = 1 << 24  # weights held at once: 128 MB
 
 
-class _LocalRegressor(CircularRegressor):
+class _LocalRegressor(BaseCircularRegressor):
     """Fit and prediction shared by both; a subclass says which inputs count how much at a query."""
 
     tuning_rows: int

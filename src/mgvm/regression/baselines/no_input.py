@@ -12,7 +12,7 @@ from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.fitting import fit_moments
 from mgvm.circle.gvm import GvM
-from mgvm.regression.base import CircularRegressor, merge_replicates, validate_queries, validate_training
+from mgvm.regression.base import BaseCircularRegressor, merge_replicates, validate_queries, validate_training
 from mgvm.regression.noise import Replicates
 
 
@@ -23,7 +23,7 @@ class _OrderFit(NamedTuple):
     log_densities: FloatArray
 
 
-class GvMRegressor(CircularRegressor):
+class GvMRegressor(BaseCircularRegressor):
     """p(ψ | x) = GvM(ψ | η), the same distribution for every input: what a regression must beat.
 
     Parameters

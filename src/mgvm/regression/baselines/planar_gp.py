@@ -47,7 +47,7 @@ from mgvm.circle.projected_normal import ProjectedNormal, radial
 from mgvm.circle.wrapped_normal import WrappedNormal
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.regression.base import (
-    CircularRegressor,
+    BaseCircularRegressor,
     MergedTraining,
     merge_replicates,
     validate_queries,
@@ -491,7 +491,7 @@ class _Prepared(NamedTuple):
     mean_variance: float
 
 
-class _PlanarGPRegressor(CircularRegressor):
+class _PlanarGPRegressor(BaseCircularRegressor):
     """Fit and prediction shared by both; a subclass says what the coordinates are."""
 
     kernel: Any
