@@ -23,6 +23,7 @@ from mgvm.mixture import TorusMixture as TorusMixture
 from mgvm.pca import CircularPCA as CircularPCA
 from mgvm.regression import CircularGPRegressor as CircularGPRegressor
 from mgvm.regression import CircularStackingRegressor as CircularStackingRegressor
+from mgvm.regression import HarmonicGPRegressor as HarmonicGPRegressor
 from mgvm.saving import load as load
 from mgvm.saving import save as save
 from mgvm.torus import MGvM as MGvM

@@ -153,7 +153,8 @@ class EvenRule:
 
 
 @lru_cache(maxsize=64)
-def _even_rule(order: int, nodes: int) -> EvenRule:
+def even_rule(order: int, nodes: int) -> EvenRule:
+    """The rule for an order and a number of nodes."""
     return EvenRule(order, nodes)
 
 
@@ -165,7 +166,7 @@ def even_rules(F: FloatArray, *, block: int = 1 << 19) -> Iterator[tuple[np.ndar
     for level in np.unique(levels):
         rows, step = np.flatnonzero(levels == level), max(1, block >> level)
         for begin in range(0, rows.size, step):
-            yield rows[begin : begin + step], _even_rule(order, 1 << int(level))
+            yield rows[begin : begin + step], even_rule(order, 1 << int(level))
 
 
 # ---- log densities --------------------------------------------------------------------------------------------------

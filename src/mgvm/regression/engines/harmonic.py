@@ -6,8 +6,8 @@ weights W ~ N(0, I):
     F_gd = Σ_m φ_gm S_dm W_dm,    φ = [K_xz L⁻ᵀ, 1],  LLᵀ = K_zz,  S = s_t for the process, c_t for the constant.
 
 The log-likelihood Σ_g [F_g · ū_g - w_g log Z(F_g)], ū_g the weighted sum of u(y) = (cos ty, sin ty), is concave, and so
-is log-likelihood less ½|W|²: one optimum, found by Newton's method. With m_g, V_g the mean and the covariance of u under
-GvM(F_g) and B_g the matrix of F_g = B_g W,
+is log-likelihood less ½|W|²: one optimum, found by Newton's method. With m_g, V_g the mean and the covariance of u
+under GvM(F_g) and B_g the matrix of F_g = B_g W,
 
     A = I + Σ_g w_g B_gᵀ V_g B_g,    step A⁻¹ [Σ_g B_gᵀ (ū_g - w_g m_g) - W].
 
@@ -32,8 +32,11 @@ import numpy as np
 from scipy.linalg import cholesky, lapack, solve_triangular
 from scipy.stats import norm, qmc
 
-from mgvm._numerics.gvm import even_rules
+from mgvm._grids import log_sum_exp
+from mgvm._numerics.gvm import even_rule, even_rules
 from mgvm._validation import FloatArray
+from mgvm.circle.graded_nodes import find_features, resolve_density
+from mgvm.circle.grid_density import GridDensity
 
 _BLOCK = 1024  # inputs at once, where a row takes 2T (M + 1) numbers: some 20 MB
 
@@ -44,10 +47,11 @@ class HarmonicSettings:
 
     jitter: float = 1e-6  # of the variance, on the diagonal of K_zz
     largest: float = 1e6  # Σ t²|η_t| that a step may reach
-    tolerance: float = 1e-6  # nats that another Newton step would gain
+    tolerance: float = 1e-4  # nats that another Newton step would gain
     max_steps: int = 50
     rounds: int = 30  # of the variational Gaussian,
-    precision: float = 1e-3  # which ends where no F moves by more than this, in standard deviations
+    precision: float = 0.05  # which ends where no F moves by more than this, in standard deviations
+    share: float = 0.5  # of a round's change that is taken at first
     n_points: int = 32  # of the averages over N(F, C), antithetic
 
 
@@ -192,10 +196,10 @@ def mean_moments(F: FloatArray, root: FloatArray, points: FloatArray, block: int
     """The same averaged over N(F, RRᵀ), `root` R (n, 2T, 2T), at standard normal points (S, 2T)."""
     count, size = len(points), max(1, block // len(points))
     parts = []
-    for begin in range(0, len(F), size):
+    for begin in range(0, max(len(F), 1), size):
         at = spread_points(F[begin : begin + size], root[begin : begin + size], points)
         log_z, moments = _complex_moments(at.reshape(-1, F.shape[1]))
-        moments = moments.reshape(len(at), count, -1)
+        moments = moments.reshape(len(at), count, F.shape[1])
         order = F.shape[1] // 2
         each = np.concatenate([moments[:, :, :order].real, moments[:, :, :order].imag], axis=2)
         mean, second = _first_and_second(moments.mean(axis=1))
@@ -226,7 +230,7 @@ def roots(covariance: FloatArray) -> FloatArray:
 def normal_points(size: int, count: int) -> FloatArray:
     """`count` antithetic low-discrepancy points (count, size) with mean 0 and covariance 1.
 
-    Without as many pairs as dimensions there is no such set: there are twice as many points then as dimensions, or more.
+    Without as many pairs as dimensions there is no such set: there are twice as many points as dimensions at least.
     """
     half = max(count // 2, size)
     uniform = qmc.Sobol(size, scramble=True, seed=np.random.default_rng(0)).random(1 << int(np.ceil(np.log2(half))))
@@ -357,87 +361,86 @@ class Gaussian:
 
     weights: FloatArray
     inverse: FloatArray
-    converged: bool
+    curvature: FloatArray  # what made A: w_g times the mean of V_g, (G, 2T, 2T)
+    converged: bool = True
 
     def predict(self, design: Design) -> tuple[FloatArray, FloatArray]:
         """Mean F (n, 2T) and covariance C (n, 2T, 2T) of the latent values at the inputs of a design."""
         return design.values(self.weights), design.covariance(self.inverse)
 
 
-def find_gaussian(
-    design: Design,
-    data: Statistics,
-    start: Mode | Gaussian,
-    settings: HarmonicSettings = SETTINGS,
-) -> Gaussian:
-    """The variational Gaussian, from the mode (or from that of other data)."""
-    weights = start.weights
-    inverse = start.inverse if isinstance(start, Gaussian) else invert(start.factor)
+def laplace(data: Statistics, mode: Mode) -> Gaussian:
+    """The Gaussian of the curvature at the mode."""
+    bend = data.weight[:, None, None] * mode.moments.covariance
+    return Gaussian(mode.weights, invert(mode.factor), bend, mode.converged)
+
+
+def find_gaussian(design: Design, data: Statistics, start: Gaussian, settings: HarmonicSettings = SETTINGS) -> Gaussian:
+    """The variational Gaussian, from Laplace's or from that of more data.
+
+    A larger C means a larger mean of V where there was no mass at F, and so a smaller C: steps are shortened while they
+    overshoot.
+    """
     points = normal_points(design.shape[0], settings.n_points)
-    converged = False
-    weight = data.weight[:, None]
-    seen = data.weight > 0.0
+    seen, weight = np.flatnonzero(data.weight > 0.0), data.weight[:, None]
+    weights, inverse, bend = start.weights, start.inverse, np.where(weight[:, :, None] > 0.0, start.curvature, 0.0)
     F, C = design.values(weights), design.covariance(inverse)
-    bend = np.zeros(C.shape)
-    last = np.inf
-    share = 1.0
-    for number in range(settings.rounds):
+    share, last, converged = settings.share, np.inf, False
+    for _ in range(settings.rounds):
         moments = mean_moments(F[seen], roots(C[seen]), points)
-        fresh = np.zeros(C.shape)
-        fresh[seen] = weight[seen, :, None] * moments.covariance
+        bend[seen] += share * (weight[seen, :, None] * moments.covariance - bend[seen])
+        factor = design.precision(bend)
         residual = np.zeros(F.shape)
         residual[seen] = data.sums[seen] - weight[seen] * moments.mean
-        bend = fresh if number == 0 else bend + share * (fresh - bend)
-        factor = design.precision(bend)
-        slope = design.transpose(residual) - weights
-        step, _ = lapack.dpotrs(factor, slope.ravel(), lower=1)
-        weights = weights + share * step.reshape(weights.shape)
-        inverse = invert(factor)
+        step, _ = lapack.dpotrs(factor, (design.transpose(residual) - weights).ravel(), lower=1)
+        weights, inverse = weights + step.reshape(weights.shape), invert(factor)
         before, spread = F, np.sqrt(np.einsum("gaa->ga", C) + 1e-300)
         F, C = design.values(weights), design.covariance(inverse)
         moved = float((np.abs(F - before) / spread).max())
-        wider = float(np.abs(np.sqrt(np.einsum("gaa->ga", C)) / spread - 1.0).max())
+        wider = float(np.abs(np.log(np.sqrt(np.einsum("gaa->ga", C) + 1e-300) / spread)).max())
         if max(moved, wider) < settings.precision:
             converged = True
             break
-        if max(moved, wider) > 0.7 * last or number >= 10:
-            share = 0.6
+        if max(moved, wider) > 0.7 * last:
+            share = max(0.2, 0.7 * share)
         last = max(moved, wider)
-    return Gaussian(weights, inverse, converged)
+    return Gaussian(weights, inverse, bend, converged)
 
 
 # ---- features of inputs ---------------------------------------------------------------------------------------------
 
 
-def _cross(kernel: Any, X: FloatArray, Z: FloatArray) -> FloatArray:
-    return np.concatenate([kernel(X[some], Z) for some in _blocks(len(X))])
-
-
 class Features(NamedTuple):
-    """φ of inputs, and what its gradient needs."""
+    """φ of inputs (G, M + 1), and what its gradient needs: L and the mean variance of the kernel at Z."""
 
-    phi: FloatArray  # (G, M + 1)
-    factor: FloatArray  # L
+    phi: FloatArray
+    factor: FloatArray
     variance: float
+
+    def missing(self, kernel: Any, X: FloatArray) -> FloatArray:
+        """The part (G,) of the kernel's variance at inputs X that the inducing inputs do not explain."""
+        own = np.asarray(kernel.diag(X)) / self.variance
+        return np.maximum(own - (self.phi[:, :-1] ** 2).sum(axis=1), 0.0)
 
 
 def make_features(kernel: Any, X: FloatArray, Z: FloatArray, jitter: float = SETTINGS.jitter) -> Features:
-    """φ (G, M + 1) at inputs X."""
+    """φ = [k(x, Z) L⁻ᵀ, 1], LLᵀ = k(Z, Z), of a kernel divided by its mean variance at the inducing inputs Z."""
     inner = np.asarray(kernel(Z), dtype=float)
     variance = float(inner.diagonal().mean())
     factor = cholesky(inner / variance + jitter * np.eye(len(Z)), lower=True)
-    cross = _cross(kernel, X, Z) / variance
-    phi = solve_triangular(factor, cross.T, lower=True, check_finite=False).T
-    return Features(np.concatenate([phi, np.ones((len(X), 1))], axis=1), factor, variance)
+    phi = np.ones((len(X), len(Z) + 1))
+    for some in _blocks(len(X)):
+        cross = kernel(X[some], Z) / variance
+        phi[some, :-1] = solve_triangular(factor, cross.T, lower=True, check_finite=False).T
+    return Features(phi, factor, variance)
 
 
 def pull_back(kernel: Any, X: FloatArray, Z: FloatArray, features: Features, slopes: FloatArray) -> FloatArray:
     """The gradient in the kernel's hyper-parameters of a function with slopes (G, M + 1) in φ."""
     lower, phi, slope = features.factor, features.phi[:, :-1], slopes[:, :-1]
     of_cross = solve_triangular(lower, slope.T, lower=True, trans=1, check_finite=False).T
-    # Of the Cholesky factor, then through it to K_zz.
-    of_factor = -np.tril(of_cross.T @ phi)
-    middle = np.tril(lower.T @ of_factor)
+    # Of the Cholesky factor, then through it to k(Z, Z).
+    middle = np.tril(lower.T @ -np.tril(of_cross.T @ phi))
     middle.ravel()[:: len(Z) + 1] *= 0.5
     half = solve_triangular(lower, middle, lower=True, trans=1, check_finite=False)
     of_inner = solve_triangular(lower, half.T, lower=True, trans=1, check_finite=False)
@@ -445,17 +448,108 @@ def pull_back(kernel: Any, X: FloatArray, Z: FloatArray, features: Features, slo
     inner, inner_slopes = kernel(Z, eval_gradient=True)
     out = np.tensordot(of_inner, inner_slopes, axes=2)
     total = float((of_inner * inner).sum())
-    size = len(Z)
-    if X is Z:
-        out += np.tensordot(of_cross, inner_slopes, axes=2)
-        total += float((of_cross * inner).sum())
-    else:
-        for begin in range(0, len(X), size):
-            rows = X[begin : begin + size]
+    # Kernels have gradients of square matrices alone: inputs are taken with Z, as many at once as there are of those.
+    for begin in range(0, len(X), len(Z)):
+        rows, there = X[begin : begin + len(Z)], of_cross[begin : begin + len(Z)]
+        if X is Z:
+            cross, cross_slopes = inner, inner_slopes
+        else:
             both, both_slopes = kernel(np.concatenate([rows, Z]), eval_gradient=True)
-            there = of_cross[begin : begin + size]
-            out += np.tensordot(there, both_slopes[: len(rows), len(rows) :], axes=2)
-            total += float((there * both[: len(rows), len(rows) :]).sum())
-    # All of it is divided by the mean variance v, which moves with the hyper-parameters as well.
+            cross, cross_slopes = both[: len(rows), len(rows) :], both_slopes[: len(rows), len(rows) :]
+        out += np.tensordot(there, cross_slopes, axes=2)
+        total += float((there * cross).sum())
+    # All of it is divided by the mean variance, which moves with the hyper-parameters as well.
     of_variance = -total / features.variance
-    return (out + of_variance * np.einsum("iij->j", inner_slopes) / size) / features.variance
+    return np.asarray((out + of_variance * np.einsum("iij->j", inner_slopes) / len(Z)) / features.variance)
+
+
+# ---- predictive densities -------------------------------------------------------------------------------------------
+
+
+def sufficient_statistics(angles: FloatArray, order: int) -> FloatArray:
+    """u(y) = (cos ty …, sin ty …), (n, 2T)."""
+    multiples = np.multiply.outer(angles, np.arange(1.0, order + 1.0))
+    return np.concatenate([np.cos(multiples), np.sin(multiples)], axis=-1)
+
+
+def _by_points(F: FloatArray, C: FloatArray, least: int, most: int = 1024) -> Iterator[tuple[np.ndarray, FloatArray]]:
+    """Rows, a few at once, and points (n, S, 2T) of their N(F, C).
+
+    Log densities of the points differ by √tr(VC) or so, V the covariance of u: where that is large, more points are
+    needed for the mean of the densities, `most` at most.
+    """
+    spread = np.einsum("gab,gba->g", gvm_moments(F).covariance, C)
+    levels = np.ceil(np.log2(np.clip(least * (1.0 + spread), least, most))).astype(int)
+    for level in np.unique(levels):
+        points = normal_points(F.shape[1], 1 << int(level))
+        rows, size = np.flatnonzero(levels == level), max(1, (1 << 16) >> level)
+        for begin in range(0, rows.size, size):
+            some = rows[begin : begin + size]
+            yield some, spread_points(F[some], roots(C[some]), points)
+
+
+def _log_normalizers(at: FloatArray) -> FloatArray:
+    return _complex_moments(at.reshape(-1, at.shape[2]))[0].reshape(at.shape[:2])
+
+
+def log_mixture(F: FloatArray, C: FloatArray, angles: FloatArray, n_points: int) -> FloatArray:
+    """log E[GvM(y | F)] over N(F, C) of one angle a row (n,)."""
+    out = np.empty(len(F))
+    for rows, at in _by_points(F, C, n_points):
+        u = sufficient_statistics(angles[rows], F.shape[1] // 2)
+        logs = np.einsum("gsd,gd->gs", at, u) - _log_normalizers(at)
+        out[rows] = log_sum_exp(logs, axis=1) - np.log(at.shape[1])
+    return out
+
+
+def mixture_density(F: FloatArray, C: FloatArray, n_points: int, *, most_nodes: int = 512) -> GridDensity:
+    """The mean of GvM(F) over N(F, C) for every row, as values at nodes.
+
+    Nodes are equally spaced, twice as many as the trapezoid rule needs, up to `most_nodes`; beyond, they are graded.
+    """
+    parts = list(_by_points(F, C, n_points))
+    nodes = 1 << int(np.ceil(np.log2(34.0 + 15.0 * np.sqrt(max(map(_largest, parts), default=0.0)))))
+    if nodes <= most_nodes:
+        values = np.empty((len(F), nodes))
+        for rows, at in parts:
+            _, weight = even_rule(at.shape[2] // 2, nodes).weights(at.reshape(-1, at.shape[2]))
+            values[rows] = np.log(weight.reshape(*at.shape[:2], nodes).mean(axis=1))
+        return GridDensity(values)
+    mixtures = _Mixtures.of(parts, len(F))
+    order = F.shape[1] // 2
+    features = find_features(mixtures.evaluate, len(F), most=min(2 * order, 6), scan=64 * order)
+    return GridDensity(*resolve_density(mixtures.evaluate, features))
+
+
+def _largest(part: tuple[np.ndarray, FloatArray]) -> float:
+    return _total_concentration(part[1].reshape(-1, part[1].shape[2]))
+
+
+class _Mixtures(NamedTuple):
+    """Mixtures of GvM with different numbers of parts."""
+
+    parts: list[tuple[FloatArray, FloatArray]]  # points (n, S, 2T), and log Z + log S of each
+    part: np.ndarray  # of each row, and its place there
+    place: np.ndarray
+
+    @classmethod
+    def of(cls, parts: list[tuple[np.ndarray, FloatArray]], size: int) -> _Mixtures:
+        """Of rows and their points."""
+        part, place = np.empty(size, dtype=int), np.empty(size, dtype=int)
+        for number, (rows, _) in enumerate(parts):
+            part[rows], place[rows] = number, np.arange(rows.size)
+        return cls([(at, _log_normalizers(at) + np.log(at.shape[1])) for _, at in parts], part, place)
+
+    def evaluate(self, rows: np.ndarray, x: FloatArray) -> FloatArray:
+        """Log densities (r, m) of some rows at angles (r, m)."""
+        out = np.empty(x.shape)
+        for number in np.unique(self.part[rows]):
+            at, log_z = self.parts[number]
+            some = np.flatnonzero(self.part[rows] == number)
+            step = max(1, (1 << 22) // (at.shape[1] * x.shape[1]))
+            for begin in range(0, some.size, step):
+                here = some[begin : begin + step]
+                place = self.place[rows[here]]
+                waves = np.swapaxes(sufficient_statistics(x[here], at.shape[2] // 2), 1, 2)
+                out[here] = log_sum_exp(np.matmul(at[place], waves) - log_z[place, :, None], axis=1)
+        return out
