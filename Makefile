@@ -5,6 +5,7 @@ PYTHON ?= python3
 VENV ?= .venv
 VENV_LOWEST ?= .venv-lowest
 OUT ?= mgvm-demo
+DIST ?= dist
 BIN = $(VENV)/bin
 PIP = $(BIN)/python -m pip --disable-pip-version-check install --quiet
 
@@ -22,7 +23,7 @@ export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numeric
 # What rounds: the tests that hold on every CPU or show where it matters.
 NUMERICAL = tests/numerics tests/circle tests/test_scores.py tests/torus tests/inference
 
-.PHONY: help demo paper test test-fast test-nojit test-cpus test-lowest cpu lint format docs bench clean
+.PHONY: help demo paper test test-fast test-nojit test-cpus test-lowest wheel-test cpu lint format docs bench clean
 .DELETE_ON_ERROR:
 
 help:
@@ -34,6 +35,7 @@ help:
 	@echo "make test-cpus   run what is numerical as on lesser CPUs: without AVX-512, and the baseline of NumPy and Numba"
 	@echo "make cpu         tell what CPU this is and what NumPy and Numba make of it"
 	@echo "make test-lowest run the tests with the oldest versions of all packages that pyproject.toml allows"
+	@echo "make wheel-test  build what would be published into $(DIST)/, install it elsewhere and use it once in every way"
 	@echo "make lint        ruff, mypy, import-linter"
 	@echo "make format      let ruff tidy the code"
 	@echo "make docs        build the guide and the reference: docs/_build/html/index.html"
@@ -70,6 +72,12 @@ test-lowest $(VENV_LOWEST)/.lowest-ready: override VENV = $(VENV_LOWEST)
 
 test-lowest: $(VENV_LOWEST)/.lowest-ready
 	$(PARALLEL) -m pytest $(SPREAD) $(PYTEST_ARGS)
+
+# The wheel is made from the sdist, so that one is complete too.
+wheel-test: $(VENV)/.dev-ready
+	rm -rf "$(DIST)"
+	$(BIN)/python -m build --outdir "$(DIST)" . > /dev/null
+	$(BIN)/python tests/release.py "$(DIST)"
 
 lint: $(VENV)/.dev-ready
 	$(BIN)/ruff check

@@ -23,12 +23,14 @@ import mgvm
 from mgvm.report import Page
 from paper import figure1, genesis, gibbs_versus_mean_field, table1, table2
 from paper.experiment import Experiment, Report, download
+from paper.table1 import defaults
 
 EXPERIMENTS: dict[str, Callable[[bool], Experiment]] = {
     "genesis": genesis.experiment,
     "figure1": figure1.experiment,
     "gibbs_versus_mean_field": gibbs_versus_mean_field.experiment,
     "table1": table1.experiment,
+    "table1_defaults": defaults.experiment,
     "table2": table2.experiment,
 }
 

@@ -105,12 +105,14 @@ def split_error(difference: FloatArray, tested: float, trained: float) -> float:
     return float(np.sqrt(difference.var(ddof=1) * (1.0 / count + tested / trained)))
 
 
-def _fit_and_score(model: Model, splits: Sequence[Split]) -> _ModelRun:
-    def trial(split: Split) -> tuple[Any, FloatArray]:
-        fitted = clone(model.estimator).fit(split.X, split.y, sample_weight=split.weight)
-        return fitted, score_predictions(fitted, split, model.joint)
+def fit_and_score(model: Model, split: Split) -> tuple[Any, FloatArray]:
+    """The model fitted to the training rows, and `row_scores` of it at the held-out ones."""
+    fitted = clone(model.estimator).fit(split.X, split.y, sample_weight=split.weight)
+    return fitted, score_predictions(fitted, split, model.joint)
 
-    runs = [run_trial(partial(trial, split)) for split in splits]
+
+def _run_model(model: Model, splits: Sequence[Split]) -> _ModelRun:
+    runs = [run_trial(partial(fit_and_score, model, split)) for split in splits]
     scores = [run.result[1] for run in runs]
     means = [
         score[1:] @ split.weight_test / split.weight_test.sum() for score, split in zip(scores, splits, strict=True)
@@ -119,20 +121,26 @@ def _fit_and_score(model: Model, splits: Sequence[Split]) -> _ModelRun:
     return _ModelRun([score[0] for score in scores], np.mean(means, axis=0), seconds, converged, runs[-1].result[0])
 
 
-def _summarize(task: Task, splits: Sequence[Split], runs: dict[str, _ModelRun]) -> list[Score]:
-    def means(rows: Sequence[FloatArray]) -> FloatArray:
-        return np.array([np.average(row, weights=split.weight_test) for row, split in zip(rows, splits, strict=True)])
+def mean_over_splits(rows: Sequence[FloatArray], splits: Sequence[Split]) -> FloatArray:
+    """Weighted means of values of the rows, one a split."""
+    return np.array([np.average(row, weights=split.weight_test) for row, split in zip(rows, splits, strict=True)])
 
-    average = {name: float(means(run.log_density).mean()) for name, run in runs.items()}
+
+def standard_error(gaps: Sequence[FloatArray], splits: Sequence[Split]) -> float:
+    """Of the mean of differences row by row: over the blocks of one split, or over splits."""
+    if len(splits) == 1:
+        return paired_error(gaps[0], splits[0].weight_test, splits[0].block)
+    tested, trained = (float(np.mean([len(part) for part in parts])) for parts in _sizes(splits))
+    return split_error(mean_over_splits(gaps, splits), tested, trained)
+
+
+def _summarize(task: Task, splits: Sequence[Split], runs: dict[str, _ModelRun]) -> list[Score]:
+    average = {name: float(mean_over_splits(run.log_density, splits).mean()) for name, run in runs.items()}
     best = max(average, key=lambda name: average[name])
     out = []
     for name, run in runs.items():
         gaps = [top - row for top, row in zip(runs[best].log_density, run.log_density, strict=True)]
-        if len(splits) > 1:
-            tested, trained = (float(np.mean([len(part) for part in parts])) for parts in _sizes(splits))
-            error = split_error(means(gaps), tested, trained)
-        else:
-            error = paired_error(gaps[0], splits[0].weight_test, splits[0].block)
+        error = standard_error(gaps, splits)
         difference = average[best] - average[name]
         crps, cosine, half, most = (float(number) for number in run.others)
         numbers = (crps, cosine, half, most)
@@ -150,7 +158,7 @@ def measure(task: Task, report: Report = silent) -> tuple[list[Score], dict[tupl
     runs = {}
     for model in task.models:
         report(f"{task.name}: {model.name}")
-        runs[model.name] = _fit_and_score(model, splits)
+        runs[model.name] = _run_model(model, splits)
     return _summarize(task, splits, runs), {(task.name, name): run.fitted for name, run in runs.items()}
 
 

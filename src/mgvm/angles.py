@@ -2,7 +2,8 @@
 
 Radians in [-π, π) come out, any real number goes in. Degrees, hours, days of the year and compass bearings pass through
 the `from_*` and `to_*` functions. A whole turn of such a unit is exact in that unit (360 is a float, 2π is not), so
-turns are taken off in the unit, with the exact `fmod`, before the factor 2π enters.
+turns are taken off in the unit, with the exact `fmod`, before the factor 2π enters. Tests, correlations and intervals
+are made in `mgvm._circular_statistics`.
 """
 
 from __future__ import annotations
@@ -11,6 +12,18 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._circular_statistics import (
+    CircularTest,
+    DirectionInterval,
+    circular_correlation,
+    circular_linear_correlation,
+    kuiper_test,
+    mardia_watson_wheeler_test,
+    mean_interval,
+    rayleigh_test,
+    watson_test,
+    watson_two_sample_test,
+)
 from mgvm._validation import FloatArray
 
 __all__ = [
@@ -20,6 +33,16 @@ __all__ = [
     "resultant_length",
     "variance",
     "median",
+    "mean_interval",
+    "rayleigh_test",
+    "kuiper_test",
+    "watson_test",
+    "watson_two_sample_test",
+    "mardia_watson_wheeler_test",
+    "circular_correlation",
+    "circular_linear_correlation",
+    "CircularTest",
+    "DirectionInterval",
     "to_cos_sin",
     "from_cos_sin",
     "from_degrees",

@@ -14,10 +14,10 @@ from scipy import sparse, stats
 from mgvm import MGvM
 from mgvm._numerics import gibbs as compiled
 from mgvm.inference import ConvergenceWarning, exact_chain, exact_grid, gibbs
-from mgvm.inference._moves import DenseSweeps, angles, reflection_axis, states
+from mgvm.inference._moves import DenseSweeps, angles, odd_harmonics, reflection_axis, states
 from mgvm.inference.diagnostics import effective_sample_size
 from mgvm.natural.density import log_densities
-from mgvm.natural.parameters import natural
+from mgvm.natural.parameters import natural, sparse_coupling
 
 
 def random_distribution(seed, dimension, order=2, scale=0.5):
@@ -179,18 +179,65 @@ def test_the_axis_of_reflection_leaves_parallel_fields_alone():
     assert np.isnan(reflection_axis(natural(MGvM(np.zeros(size), P=np.ones((size, size)) - np.eye(size)))))
 
 
-def test_modes_that_differ_in_how_angles_stand_to_each_other_are_seen():
-    # Two groups, each either way up: turning all angles at once leaves their relation as it is.
+def two_groups():
+    """Two groups of three angles, each either way up, tied among themselves and hardly to each other."""
     P = np.full((6, 6), 0.05)
     P[:3, :3] = P[3:, 3:] = 20.0
     np.fill_diagonal(P, 0.0)
-    dist = MGvM(np.zeros(6), np.full(6, 15.0), P)
-    with pytest.warns(ConvergenceWarning, match="R-hat is .* for the (difference|sum) of angles [345] and 0"):
-        assert not gibbs(dist, 1000, rng=0).converged
-    result = gibbs(dist, 1000, blocks=[[0, 1, 2]], rng=0)
-    assert result.converged
-    relation = np.cos(result.samples[:, :, 0]) * np.cos(result.samples[:, :, 3])
-    assert relation.mean() == pytest.approx(np.tanh(0.45), abs=0.1)
+    return MGvM(np.zeros(6), np.full(6, 15.0), P)
+
+
+@pytest.mark.parametrize("kernel", ["dense", "sparse"])
+def test_half_turns_cross_between_ways_in_which_groups_stand_to_each_other(kernel):
+    # Turning all angles at once leaves the relation s = ±1 of the groups as it is; its mean is tanh(9 · 0.05) times the
+    # two lengths E|cos| (within 0.5 % of one). A half turn every fourth round changes s with probability ½ e^-0.9 from
+    # +1 and ½ from -1: 0.70 in all, so that 1,000 moves (4 chains) are worth 1,000 · 0.70/1.30, and the mean is off by
+    # 0.90/√540 = 0.039: five of these, and the lengths.
+    dist = two_groups()
+    for seed in range(2 if kernel == "sparse" else 8):
+        swept = beside_isolated_angles(dist, 62) if kernel == "sparse" else dist
+        result = gibbs_quietly(swept, 1000, rng=seed)
+        assert result.converged or kernel == "sparse"
+        relation = np.cos(result.samples[:, :, 0]) * np.cos(result.samples[:, :, 3])
+        assert relation.mean() == pytest.approx(np.tanh(0.45), abs=0.2)
+
+
+def test_modes_that_differ_in_how_angles_stand_to_each_other_are_seen():
+    # Without moves of many angles chains stay as they began, two of each relation.
+    start = np.zeros((4, 6))
+    start[1, 3:] = start[2, 3:] = np.pi
+    with pytest.warns(ConvergenceWarning, match="R-hat is .* for .*angles? [0-5]"):
+        assert not gibbs(two_groups(), 1000, rotation=False, start=start, rng=0).converged
+
+
+@pytest.mark.parametrize("order", [1, 2, 3])
+@pytest.mark.parametrize("by_rows", [False, True])
+def test_half_turns_visit_the_states_of_their_ising_model(order, by_rows):
+    if order == 3 and not by_rows:
+        pytest.skip("third harmonics go by rows")
+    # From one state, with half turns alone, the 2⁴ states that half turns reach come up in proportion to their density.
+    dist = natural(random_distribution(4, 4, order, 0.4))
+    begin = np.random.default_rng(2).uniform(-np.pi, np.pi, 4)
+    turned = np.array(list(itertools.product([0, 1], repeat=4)))
+    weights = log_densities(dist, begin + np.pi * turned)
+    weights = np.exp(weights - weights.max())
+    x, rng = states(np.tile(begin, (2000, 1))), np.random.default_rng(3)
+    rows, moves, counts = sparse_coupling(dist), 12, np.zeros(16)
+    for move in range(moves):
+        if by_rows:
+            compiled.half_turns_by_rows(*rows, odd_harmonics(dist, x), x, rng)
+        else:
+            compiled._half_turns(DenseSweeps(dist, 2000).parameters, x, rng)
+        if move == moves - 1:  # chains are independent, and long enough to have forgotten where they began
+            away = np.cos(angles(x) - begin) < 0.0
+            counts += np.bincount(away @ [8, 4, 2, 1], minlength=16)
+    assert stats.chisquare(counts, 2000 * weights / weights.sum()).pvalue > 1e-5
+
+
+def test_draws_of_modes_that_chains_do_not_cross_are_warned_of():
+    # Two groups, each in one of three wells, which neither a turn of all angles nor half turns connect: sixteen chains
+    # all begin with one relation once in 3¹⁵ streams.
+    dist = MGvM(np.zeros(6), [np.zeros(6), np.full(6, 15.0)], two_groups().P)
     with pytest.warns(ConvergenceWarning, match="may miss part of the distribution"):
         dist.sample(200, rng=0)
 

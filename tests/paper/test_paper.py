@@ -10,6 +10,7 @@ from mgvm.datasets import SOURCES
 from mgvm.regression.baselines import GvMRegressor, NeighborsCircularRegressor
 from paper import __main__ as command
 from paper import experiment, figure1, genesis, gibbs_versus_mean_field, table1, table2
+from paper.table1 import defaults
 from paper.table1 import scores as table1_scores
 from paper.table2 import scores as table2_scores
 
@@ -40,6 +41,12 @@ def small(monkeypatch):
         monkeypatch.setattr(module, "compute", partial(module.compute, **options))
     monkeypatch.setattr(table1_scores, "make_tasks", keep_two_tasks)
     monkeypatch.setattr(table2_scores, "make_tasks", keep_one_motion)
+    columns = [
+        defaults.Column(table1.tasks.Model(defaults.OURS[0], NeighborsCircularRegressor()), ours=True),
+        defaults.Column(table1.tasks.Model("no input", GvMRegressor())),
+    ]
+    monkeypatch.setattr(defaults, "make_columns", lambda: columns)
+    monkeypatch.setattr(defaults, "QUICK", defaults.Extent(20, 20, 2))
     # Their models take a minute; other tests draw them.
     for name in ("table2_doughnut.png", "table2_skeleton.png"):
         monkeypatch.delitem(table2.FIGURES, name)
@@ -71,6 +78,8 @@ def test_all_experiments_end_to_end(small, tmp_path, capsys):
     assert {(row["task"], row["model"]) for row in scored} == {
         (task, model) for task in ("Toy", "Tides") for model in ("soft circle", "no input")
     }
+    standings = read_rows(tmp_path / "new" / "table1_defaults.csv")
+    assert len({row["task"] for row in standings}) == 17
     denoised = read_rows(tmp_path / "new" / "table2.csv")
     assert {(row["motion"], row["model"], float(row["noise"])) for row in denoised} == {
         ("fishing", model, noise) for model in ("raw, noisy", "PPCA") for noise in (2.5, 5.0, 10.0)

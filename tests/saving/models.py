@@ -13,6 +13,7 @@ from mgvm.mixture import TorusMixture
 from mgvm.pca import PPCA, CircularPCA, KinematicTree
 from mgvm.regression import CircularGPRegressor, CircularStackingRegressor, HarmonicGPRegressor
 from mgvm.regression.baselines import (
+    ForestCircularRegressor,
     GvMRegressor,
     KernelCircularRegressor,
     NeighborsCircularRegressor,
@@ -77,6 +78,7 @@ REGRESSORS: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "no input": (lambda: GvMRegressor(2).fit(LINE, ON_LINE), LINE),
     "kernels": (lambda: KernelCircularRegressor().fit(PLANE, ON_PLANE), PLANE + 0.1),
     "nearest": (lambda: NeighborsCircularRegressor().fit(PLANE, ON_PLANE), PLANE + 0.1),
+    "forest": (lambda: ForestCircularRegressor(5).fit(PLANE, ON_PLANE), PLANE + 0.1),
     "stacked": (
         lambda: CircularStackingRegressor([("a", GvMRegressor()), ("b", NeighborsCircularRegressor())]).fit(
             PLANE, ON_PLANE

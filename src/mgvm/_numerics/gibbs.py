@@ -11,6 +11,9 @@ h = a + C x; for orders up to 2 its distribution is a GvM with η₁ = h and η�
   each want to be opposite to both others) the two senses in which angles follow each other are modes of equal mass that
   no turn connects.
 * Rotation: all angles turned as one. Along this orbit the distribution is a GvM of the turn, of order 2, drawn exactly.
+* Half turns: clusters of angles that are tied to each other, found by chance, are turned by π. Where groups are tied
+  among themselves and hardly to each other, the ways in which these may stand to each other are modes that moves of one
+  angle and of all angles do not connect.
 * Hamiltonian move: log p(φ) - ½ pᵀ M⁻¹ p is followed by the leapfrog rule from momenta p ~ N(0, M); where it ends is
   taken or not, by Metropolis. M is an estimate of the precision of the angles, so that all directions, stiff and slack,
   are crossed in the same number of steps. The slope of the log density is h_s cos φ - h_c sin φ - 2 Im(conj(b) z²).
@@ -32,6 +35,7 @@ from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
 from mgvm._numerics.gvm_sampling import UNIFORM, draw, envelope, hat
 
 REFLECTIONS = 4  # rounds a reflection of all angles where it costs as much as a sweep
+HALF_TURNS = (4, 32)  # rounds a half turn of clusters: up to 64 angles, and above, where it costs as much as rounds
 GROUP = 8  # angles whose fields are found together, so that x stays in the caches for all of them
 
 
@@ -68,7 +72,7 @@ class Round(NamedTuple):
 
     thin: int  # times that all of the following is done
     over_relaxation: int  # sweeps of reflections after each sweep of draws
-    rotation: bool  # whether all angles are then reflected and turned as one
+    rotation: bool  # whether all angles are then reflected and turned as one, and clusters by half
     couples_sums: bool  # whether Q is not zero, and so enters the rotation
     axis: float  # of the reflection; NaN for one drawn uniformly
 
@@ -387,6 +391,106 @@ def _turn(x: np.ndarray, work: np.ndarray) -> None:
             x[j + 1, c] = work[0, c] * sine + work[1, c] * cosine
 
 
+# ---- half turns of clusters -----------------------------------------------------------------------------------------
+#
+# A half turn of one of two angles negates their coupling J = x_iᵀ C_ij x_j, of both it leaves it; of one angle it
+# negates the odd harmonics and leaves the even ones. So at any state, who is turned is an Ising model with couplings J
+# and fields h. By Swendsen and Wang (1987) pairs with J > 0 are bound with probability 1 - exp(-2J), and what is bound
+# together turns as one, with probability 1/(1 + exp(2 Σ h)).
+
+
+@inner()
+def _root(parent: np.ndarray, angle: int) -> int:
+    """The angle that stands for the cluster of an angle; paths to it are halved on the way."""
+    while parent[angle] != angle:
+        parent[angle] = parent[parent[angle]]
+        angle = parent[angle]
+    return angle
+
+
+@inner()
+def _bind(parent: np.ndarray, i: int, j: int, tie: float, rng: np.random.Generator) -> int:
+    """Bind two angles with probability 1 - exp(-2 tie); returns how many clusters fewer there are."""
+    u = rng.random()
+    if u >= 2.0 * tie or u >= 1.0 - math.exp(-2.0 * tie):  # the second is never above the first
+        return 0
+    one, other = _root(parent, i), _root(parent, j)
+    parent[max(one, other)] = min(one, other)
+    return 1 if one != other else 0
+
+
+@inner()
+def _turn_clusters(parent: np.ndarray, field: np.ndarray, chain: int, x: np.ndarray, rng: np.random.Generator) -> None:
+    """Turn every cluster of a chain by half or not, from the odd harmonics of its angles; `field` is used up.
+
+    The angle that stands for a cluster is its first one. Its place in `field` holds the sum, then the sign.
+    """
+    for angle in range(parent.size - 1, -1, -1):
+        root = _root(parent, angle)
+        if root != angle:
+            field[root] += field[angle]
+    for angle in range(parent.size):
+        root = _root(parent, angle)
+        if root == angle:
+            chance = 1.0 / (1.0 + math.exp(min(max(2.0 * field[angle], -700.0), 700.0)))
+            field[angle] = -1.0 if rng.random() < chance else 1.0
+        if field[root] < 0.0:
+            x[2 * angle, chain], x[2 * angle + 1, chain] = -x[2 * angle, chain], -x[2 * angle + 1, chain]
+
+
+@inner(fastmath={"contract"})
+def _half_turns(dist: DenseDistribution, x: np.ndarray, rng: np.random.Generator) -> None:
+    """Turn clusters of angles by half in every chain."""
+    linear, coupling = dist.linear, dist.coupling
+    size = x.shape[0] // 2
+    pair = coupling.shape[0] == x.shape[0]
+    parent, field = np.empty(size, dtype=np.int64), np.empty(size)
+    for c in range(x.shape[1]):
+        for i in range(size):
+            parent[i], field[i] = i, linear[2 * i] * x[2 * i, c] + linear[2 * i + 1] * x[2 * i + 1, c]
+        count = size
+        for i in range(size - 1):
+            up, down = x[2 * i, c], x[2 * i + 1, c]
+            for j in range(i + 1, size):
+                if pair:
+                    tie = up * (coupling[2 * i, 2 * j] * x[2 * j, c] + coupling[2 * i, 2 * j + 1] * x[2 * j + 1, c])
+                    tie += down * (
+                        coupling[2 * i + 1, 2 * j] * x[2 * j, c] + coupling[2 * i + 1, 2 * j + 1] * x[2 * j + 1, c]
+                    )
+                else:
+                    tie = coupling[i, j] * (up * x[2 * j, c] + down * x[2 * j + 1, c])
+                if tie > 0.0:
+                    count -= _bind(parent, i, j, tie, rng)
+            if count == 1:
+                break
+        _turn_clusters(parent, field, c, x, rng)
+
+
+@entry()
+def half_turns_by_rows(
+    indptr: np.ndarray,
+    indices: np.ndarray,
+    blocks: np.ndarray,
+    odd: np.ndarray,
+    x: np.ndarray,
+    rng: np.random.Generator,
+) -> None:
+    """Turn clusters of angles by half in every chain; `odd` (chains, D), of the odd harmonics, is used up."""
+    parent = np.empty(odd.shape[1], dtype=np.int64)
+    for c in range(x.shape[1]):
+        for i in range(parent.size):
+            parent[i] = i
+        for i in range(parent.size):
+            for place in range(indptr[i], indptr[i + 1]):
+                j = indices[place]
+                if j > i:
+                    tie = x[2 * i, c] * (blocks[place, 0] * x[2 * j, c] + blocks[place, 1] * x[2 * j + 1, c])
+                    tie += x[2 * i + 1, c] * (blocks[place, 2] * x[2 * j, c] + blocks[place, 3] * x[2 * j + 1, c])
+                    if tie > 0.0:
+                        _bind(parent, i, j, tie, rng)
+        _turn_clusters(parent, odd[c], c, x, rng)
+
+
 # ---- sweeps and rounds ----------------------------------------------------------------------------------------------
 
 
@@ -440,7 +544,7 @@ def run(
     scratch: SweepScratch,
     out: np.ndarray,
 ) -> None:
-    """Rounds over a distribution: a sweep of draws, sweeps of reflections one by one, a reflection and a turn of all.
+    """Rounds over a distribution: a sweep of draws, sweeps of reflections one by one, moves of many angles.
 
     States are kept as angles in out (draws, chains, D).
     """
@@ -459,6 +563,8 @@ def run(
                 if reflects:
                     _reflect(dist, pairs, x, axis, rng, scratch.work)
                 _rotate(dist, pairs, x, rng, scratch.work)
+                if (kept * thin + part) % HALF_TURNS[0 if x.shape[0] <= 128 else 1] == 0:
+                    _half_turns(dist, x, rng)
         _keep(x, out[kept])
 
 

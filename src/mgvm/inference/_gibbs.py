@@ -141,7 +141,8 @@ def gibbs(
 
     A round is a sweep of exact draws, `over_relaxation` sweeps that reflect every angle at the axis of its field
     (cheap, and they carry the chain along narrow ridges), and a reflection of all angles at one axis and a rotation by
-    one exactly drawn angle, which take a chain from a mode to its mirror image and to its image at φ + π. Where many
+    one exactly drawn angle, which take a chain from a mode to its mirror image and to its image at φ + π. Now and
+    then clusters of angles that are tied to each other are turned by half (Swendsen and Wang). Where many
     angles depend on each other, a Hamiltonian move of all of them precedes, in a metric found during the burn-in.
 
     Parameters
@@ -162,7 +163,7 @@ def gibbs(
     over_relaxation : int
         Sweeps of reflections a round; 0 is plain Gibbs sampling.
     rotation : bool
-        Whether rounds end with a reflection and a rotation of all angles.
+        Whether rounds end with a reflection and a rotation of all angles, and half turns of clusters.
     hamiltonian : bool, optional
         Whether rounds include Hamiltonian moves; by default for 16 to 1,000 angles with dense couplings.
     blocks : sequence of arrays of int

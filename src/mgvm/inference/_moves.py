@@ -138,6 +138,8 @@ class _SweepsByRows:
                     if (number * plan.thin + part) % kernel.REFLECTIONS == 0:
                         reflect(self, x, plan.axis, rng)
                     rotate(self, x, rng)
+                    if (number * plan.thin + part) % kernel.HALF_TURNS[0] == 0:
+                        kernel.half_turns_by_rows(*self._rows, odd_harmonics(self.dist, x), x, rng)
             kept[:] = angles(x)
 
     def pull(self, x: FloatArray) -> FloatArray:
@@ -231,6 +233,15 @@ def rotate(sweeps: Sweeps, x: FloatArray, rng: np.random.Generator, block: np.nd
     eta[:, 1] += 0.5 * ((Q @ z.conj()) * z.conj()).sum(axis=0)
     turn = z * np.exp(1j * gvm_sample(eta, 1, rng, in_loop=True)[0])
     x[2 * places], x[2 * places + 1] = turn.real, turn.imag
+
+
+def odd_harmonics(dist: Natural, x: FloatArray) -> FloatArray:
+    """Re(conj(a) z) and the harmonics 3, 5, … of every angle, (chains, D): what a half turn negates."""
+    z = phasors(x).T
+    total = (dist.a.conj() * z).real
+    for t in range(3, dist.order + 1, 2):
+        total += (dist.b[t - 2].conj() * z**t).real
+    return np.ascontiguousarray(total)
 
 
 # ---- Hamiltonian moves ----------------------------------------------------------------------------------------------

@@ -1,3 +1,4 @@
+from mgvm.regression.baselines.forest import ForestCircularRegressor as ForestCircularRegressor
 from mgvm.regression.baselines.kernel import KernelCircularRegressor as KernelCircularRegressor
 from mgvm.regression.baselines.kernel import NeighborsCircularRegressor as NeighborsCircularRegressor
 from mgvm.regression.baselines.no_input import GvMRegressor as GvMRegressor

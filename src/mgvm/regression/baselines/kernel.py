@@ -36,6 +36,7 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import (
     BaseCircularRegressor,
     MergedTraining,
+    Training,
     merge_replicates,
     validate_queries,
     validate_training,
@@ -196,8 +197,10 @@ def _locate(angles: FloatArray) -> tuple[np.ndarray, FloatArray]:
 _HELD = 1 << 24  # weights held at once: 128 MB
 
 
-class _LocalRegressor(BaseCircularRegressor):
-    """Fit and prediction shared by both; a subclass says which inputs count how much at a query."""
+class LocalRegressor(BaseCircularRegressor):
+    """Fit and prediction by weights; a subclass says which inputs count how much at a query."""
+
+    _measures_distances = True  # and so suffers from columns of wildly different scale
 
     tuning_rows: int
     random_state: Any
@@ -214,15 +217,15 @@ class _LocalRegressor(BaseCircularRegressor):
     @single_thread
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Learn the smoothing from X (N, p) and angles y (N,); weights are counts of rows."""
-        data = validate_training(self, X, y, sample_weight)
+        data = validate_training(self, X, y, sample_weight, scales=self._measures_distances)
         most = check.integer(self.tuning_rows, "tuning_rows", minimum=1)
-        found = merge_replicates(data)
+        found = self._merge(data)
         self._inputs, self._table = found.inputs, make_histograms(found)
-        self._prepare()
+        self._prepare(found.replicates)
         size = len(self._inputs)
         used = min(size, most, max(50, _HELD // size))
         which = np.sort(check.generator(self.random_state, "random_state").choice(size, used, replace=False))
-        rows, own = _take_held_out(found.replicates, which)
+        rows, own = self._take_held_out(found.replicates, which)
         largest = largest_concentration(found.replicates)
         best = None
         scales = self._scales()
@@ -242,8 +245,24 @@ class _LocalRegressor(BaseCircularRegressor):
         )
         return self
 
-    def _prepare(self) -> None:
-        """Whatever the weights need of the inputs."""
+    def _merge(self, data: Training) -> MergedTraining:
+        """The inputs that have weights, and their angles."""
+        return merge_replicates(data)
+
+    def _prepare(self, replicates: Replicates) -> None:
+        """Whatever the weights need of the inputs and of their angles."""
+
+    def _take_held_out(self, replicates: Replicates, which: np.ndarray) -> tuple[HeldOutAngles, np.ndarray]:
+        """The angles of some inputs, and the inputs (-1 for others) that are gone without their only angle.
+
+        Of an angle of weight w, which stands for w rows, one row is left out; of w < 1 the whole.
+        """
+        picked = replicates.take(which)
+        sizes = np.diff(np.append(picked.starts, picked.angles.size))
+        gone = (sizes == 1) & (picked.total <= 1.0)
+        position = np.repeat(np.arange(which.size), sizes)
+        own = np.where(gone[position], 0.0, np.minimum(picked.weights, 1.0))
+        return HeldOutAngles(position, picked.angles, picked.weights, own), np.where(gone, which, -1)
 
     def _leave_rows_out(self, replicates: Replicates) -> FloatArray:
         """log p(ψ | all other rows) of every angle of the replicates."""
@@ -252,7 +271,7 @@ class _LocalRegressor(BaseCircularRegressor):
         report = reporter(bool(self.verbose), f"{type(self).__name__}: inputs left out")
         for which in np.array_split(np.arange(size), self._pieces(size)):
             report(int(which[0]), size)
-            rows, own = _take_held_out(replicates, which)
+            rows, own = self._take_held_out(replicates, which)
             weights = next(self._weights(self._inputs[which], [self._scale], own))
             parts.append(log_densities(blend(weights, self._table), rows, self._smoothing))
         return np.concatenate(parts)
@@ -272,7 +291,7 @@ class _LocalRegressor(BaseCircularRegressor):
         return GridDensity(np.concatenate([self._distribution(part).log_values for part in parts]))
 
 
-class NeighborsCircularRegressor(_LocalRegressor):
+class NeighborsCircularRegressor(LocalRegressor):
     """p(ψ | x) = (1 - ε) Σ_{j among the k nearest inputs} VM(ψ | ψ_j, κ) / n + ε/2π; k, κ and ε by leave-one-out.
 
     Parameters
@@ -325,7 +344,7 @@ class NeighborsCircularRegressor(_LocalRegressor):
         largest = min(others, 1000)
         return np.unique(np.rint(np.geomspace(1.0, largest, 16))).tolist()
 
-    def _prepare(self) -> None:
+    def _prepare(self, replicates: Replicates) -> None:
         self._tree = cKDTree(self._inputs)
 
     def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray) -> Iterator[csr_array]:
@@ -342,7 +361,7 @@ class NeighborsCircularRegressor(_LocalRegressor):
             yield csr_array((others, (rows, part.ravel())), shape=(len(X), size))
 
 
-class KernelCircularRegressor(_LocalRegressor):
+class KernelCircularRegressor(LocalRegressor):
     """p(ψ | x) = (1 - ε) Σ_j e^{-|x - x_j|²/2h²} VM(ψ | ψ_j, κ) / Σ_j e^{-|x - x_j|²/2h²} + ε/2π.
 
     The conditional density of Nadaraya and Watson; h, κ and ε by leave-one-out.
@@ -408,16 +427,3 @@ class KernelCircularRegressor(_LocalRegressor):
         square -= np.where(np.isfinite(least), least, 0.0)
         for scale in scales:
             yield np.exp(-0.5 * square / scale**2)
-
-
-def _take_held_out(replicates: Replicates, which: np.ndarray) -> tuple[HeldOutAngles, np.ndarray]:
-    """The angles of some inputs, and the inputs (-1 for others) that are gone without their only angle.
-
-    Of an angle of weight w, which stands for w rows, one row is left out; of w < 1 the whole.
-    """
-    picked = replicates.take(which)
-    sizes = np.diff(np.append(picked.starts, picked.angles.size))
-    gone = (sizes == 1) & (picked.total <= 1.0)
-    position = np.repeat(np.arange(which.size), sizes)
-    own = np.where(gone[position], 0.0, np.minimum(picked.weights, 1.0))
-    return HeldOutAngles(position, picked.angles, picked.weights, own), np.where(gone, which, -1)
