@@ -376,7 +376,7 @@ def _check_settings(model: TorusMixture, data: WeightedRows) -> None:
             "n_components as a number"
         )
     spread = circular_variance(data.x, data.weights)
-    if data.n_rows > 1 and (spread < 1e-8).any():  # radians: constant but for rounding
+    if rows > 1 and (spread < 1e-8).any():  # radians: constant but for rounding
         warnings.warn(
             f"column {int(np.argmin(spread))} of X is constant: its density has no finite maximum, so that "
             "shrinkage alone bounds its concentration; leave the column out",
