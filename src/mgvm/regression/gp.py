@@ -35,7 +35,7 @@ from mgvm.regression.engines.dense import DenseEngine
 from mgvm.regression.engines.markov import MarkovEngine, line_terms
 from mgvm.regression.engines.neighbors import NeighborsEngine
 from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Noise, Replicates
-from mgvm.regression.prediction import convolve_noise, mix_densities, row_log_densities
+from mgvm.regression.prediction import convolve_noise, convolve_noises, row_log_densities
 from mgvm.regression.search import SearchOptions, SearchResult, count_distinct, orders_worth_trying, search
 
 ENGINES = ("auto", "ep", "markov", "neighbors", "chain", "mean_field", "gibbs")
@@ -304,10 +304,9 @@ class CircularGPRegressor(BaseCircularRegressor):
         """
         queries = validate_queries(self, X)
         latent = self._joint_latent if joint else self._latent
-        dists = [
-            convolve_noise(latent(posterior, queries), self._noise, posterior.rho) for _, posterior in self._posteriors
-        ]
-        return dists[0] if len(dists) == 1 else mix_densities(dists, [weight for weight, _ in self._posteriors])
+        weights, posteriors = zip(*self._posteriors, strict=True)
+        latents = [latent(posterior, queries) for posterior in posteriors]
+        return convolve_noises(latents, self._noise, [posterior.rho for posterior in posteriors], weights)
 
     def _latent(self, posterior: Posterior, queries: FloatArray) -> GridDensity:
         return posterior.predict(queries, check.generator(self.random_state, "random_state"))
