@@ -2,6 +2,7 @@ __version__: str
 from mgvm import angles as angles
 from mgvm import circle as circle
 from mgvm import datasets as datasets
+from mgvm import features as features
 from mgvm import inference as inference
 from mgvm import learning as learning
 from mgvm import mixture as mixture
@@ -19,6 +20,7 @@ from mgvm.circle import GvM as GvM
 from mgvm.circle import ProjectedNormal as ProjectedNormal
 from mgvm.circle import VonMises as VonMises
 from mgvm.circle import WrappedNormal as WrappedNormal
+from mgvm.features import CircularFeatures as CircularFeatures
 from mgvm.mixture import TorusMixture as TorusMixture
 from mgvm.pca import CircularPCA as CircularPCA
 from mgvm.regression import CircularGPRegressor as CircularGPRegressor

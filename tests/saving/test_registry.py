@@ -12,6 +12,7 @@ from mgvm.saving import container, registry, save
 
 # Files in the world hold these names. New ones may be added; none may be changed or taken away without a new FORMAT.
 NAMES = [
+    "CircularFeatures",
     "CircularGPRegressor",
     "CircularPCA",
     "CircularStackingRegressor",

@@ -27,6 +27,7 @@ DISTRIBUTIONS = {
 }
 
 ESTIMATORS = {
+    "CircularFeatures": "mgvm.features:CircularFeatures",
     "CircularGPRegressor": "mgvm.regression.gp:CircularGPRegressor",
     "CircularPCA": "mgvm.pca.estimator:CircularPCA",
     "CircularStackingRegressor": "mgvm.regression.stacking:CircularStackingRegressor",
