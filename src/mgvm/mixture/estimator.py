@@ -85,7 +85,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     family_ : object
         The family.
     n_components_ : int
-        Components in all: fewer than asked for where some came to nothing, `n_average` times as many.
+        Components in all: fewer than asked for where some lost all their rows, `n_average` times as many.
     converged_ : bool
         Whether the last EM run reached its tolerance.
     n_iter_ : int

@@ -1,2 +1,3 @@
 from mgvm.regression.gp import CircularGPRegressor as CircularGPRegressor
+from mgvm.regression.harmonic import HarmonicGPRegressor as HarmonicGPRegressor
 from mgvm.regression.stacking import CircularStackingRegressor as CircularStackingRegressor

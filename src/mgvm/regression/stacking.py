@@ -6,7 +6,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
@@ -16,7 +15,14 @@ from mgvm import _validation as check
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.regression.base import BaseCircularRegressor, Training, merge_replicates, validate_queries, validate_training
+from mgvm.regression.base import (
+    BaseCircularRegressor,
+    Training,
+    clone_in_radians,
+    merge_replicates,
+    validate_queries,
+    validate_training,
+)
 from mgvm.regression.prediction import mix_densities
 
 
@@ -38,6 +44,8 @@ class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # typ
         or ``fit(..., groups=...)`` with the inputs, or blocks of them, for groups.
     random_state : int, RandomState, Generator or None, default 0
         Of the folds, where they are not a splitter's.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`. `predict_dist` gives radians, and so do the fitted estimators inside.
 
     Attributes
     ----------
@@ -71,10 +79,13 @@ class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # typ
     True
     """
 
-    def __init__(self, estimators: list[tuple[str, Any]], *, cv: Any = "loo", random_state: Any = 0):
+    def __init__(
+        self, estimators: list[tuple[str, Any]], *, cv: Any = "loo", random_state: Any = 0, unit: str = "radians"
+    ):
         self.estimators = estimators
         self.cv = cv
         self.random_state = random_state
+        self.unit = unit
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters, those of the estimators as name__parameter."""
@@ -190,7 +201,7 @@ def simplex_weights(
 
 def _fit_clone(member: Any, X: Any, y: FloatArray, weights: FloatArray | None) -> Any:
     """A clone of an estimator, fitted to rows."""
-    member = clone(member)
+    member = clone_in_radians(member)
     if weights is None:
         return member.fit(X, y)
     if not has_fit_parameter(member, "sample_weight"):
