@@ -22,6 +22,7 @@ from mgvm.circle import WrappedNormal as WrappedNormal
 from mgvm.mixture import TorusMixture as TorusMixture
 from mgvm.pca import CircularPCA as CircularPCA
 from mgvm.regression import CircularGPRegressor as CircularGPRegressor
+from mgvm.regression import CircularRegressor as CircularRegressor
 from mgvm.regression import CircularStackingRegressor as CircularStackingRegressor
 from mgvm.saving import load as load
 from mgvm.saving import save as save

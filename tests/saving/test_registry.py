@@ -14,6 +14,7 @@ from mgvm.saving import container, registry, save
 NAMES = [
     "CircularGPRegressor",
     "CircularPCA",
+    "CircularRegressor",
     "CircularStackingRegressor",
     "ForestCircularRegressor",
     "GridDensity",
@@ -62,6 +63,7 @@ NAMES = [
     "regression.Prior",
     "regression.Replicates",
     "regression.Smoothing",
+    "regression.StackMember",
     "regression.Trees",
     "scipy.cKDTree",
     "scipy.csr_array",

@@ -1,2 +1,3 @@
+from mgvm.regression.front_door import CircularRegressor as CircularRegressor
 from mgvm.regression.gp import CircularGPRegressor as CircularGPRegressor
 from mgvm.regression.stacking import CircularStackingRegressor as CircularStackingRegressor

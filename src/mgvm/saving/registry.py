@@ -29,6 +29,7 @@ DISTRIBUTIONS = {
 ESTIMATORS = {
     "CircularGPRegressor": "mgvm.regression.gp:CircularGPRegressor",
     "CircularPCA": "mgvm.pca.estimator:CircularPCA",
+    "CircularRegressor": "mgvm.regression.front_door:CircularRegressor",
     "CircularStackingRegressor": "mgvm.regression.stacking:CircularStackingRegressor",
     "ForestCircularRegressor": "mgvm.regression.baselines.forest:ForestCircularRegressor",
     "GvMRegressor": "mgvm.regression.baselines.no_input:GvMRegressor",
@@ -61,6 +62,7 @@ PARTS = {
     "regression.Prior": "mgvm.regression.prior:Prior",
     "regression.Replicates": "mgvm.regression.noise:Replicates",
     "regression.Smoothing": "mgvm.regression.baselines.kernel:Smoothing",
+    "regression.StackMember": "mgvm.regression.front_door:StackMember",
     "regression.Trees": "mgvm.regression.baselines.forest:Trees",
     "mixture.DirectedFamily": "mgvm.mixture.families.directed:DirectedFamily",
     "mixture.DirectedParameters": "mgvm.mixture.families.directed:DirectedParameters",
