@@ -2,15 +2,30 @@
 
 Radians in [-π, π) come out, any real number goes in. Degrees, hours, days of the year and compass bearings pass through
 the `from_*` and `to_*` functions. A whole turn of such a unit is exact in that unit (360 is a float, 2π is not), so
-turns are taken off in the unit, with the exact `fmod`, before the factor 2π enters.
+turns are taken off in the unit, with the exact `fmod`, before the factor 2π enters. Tests, correlations and intervals
+are made in `mgvm._circular_statistics`.
 """
 
 from __future__ import annotations
+
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._circular_statistics import (
+    CircularTest,
+    DirectionInterval,
+    circular_correlation,
+    circular_linear_correlation,
+    kuiper_test,
+    mardia_watson_wheeler_test,
+    mean_interval,
+    rayleigh_test,
+    watson_test,
+    watson_two_sample_test,
+)
 from mgvm._validation import FloatArray
 
 __all__ = [
@@ -20,6 +35,16 @@ __all__ = [
     "resultant_length",
     "variance",
     "median",
+    "mean_interval",
+    "rayleigh_test",
+    "kuiper_test",
+    "watson_test",
+    "watson_two_sample_test",
+    "mardia_watson_wheeler_test",
+    "circular_correlation",
+    "circular_linear_correlation",
+    "CircularTest",
+    "DirectionInterval",
     "to_cos_sin",
     "from_cos_sin",
     "from_degrees",
@@ -30,6 +55,8 @@ __all__ = [
     "to_day_of_year",
     "from_compass",
     "to_compass",
+    "to_radians",
+    "from_radians",
 ]
 
 Axis = int | tuple[int, ...] | None
@@ -532,6 +559,72 @@ def to_compass(x: ArrayLike) -> FloatArray:
     array([  0.,  90., 180., 270.])
     """
     return _below_period(90.0 - np.asarray(to_degrees(x)), np.asarray(360.0))[()]
+
+
+def to_radians(values: ArrayLike, unit: str | Sequence[str]) -> FloatArray:
+    """Angles in a unit that goes by its name, as radians in [-π, π).
+
+    Parameters
+    ----------
+    values : array_like
+        Any real numbers; NaN stays NaN.
+    unit : {"radians", "degrees", "compass", "hours"} or sequence of these
+        Degrees counter-clockwise, degrees clockwise from north, or hours of the day; one for all, or one for each
+        column (the last axis).
+
+    Returns
+    -------
+    ndarray
+        Radians in [-π, π).
+
+    Examples
+    --------
+    >>> from mgvm import angles
+    >>> angles.to_radians([[90.0, 6.0]], ["compass", "hours"])
+    array([[0.        , 1.57079633]])
+    """
+    return _by_column(
+        values, unit, {"radians": wrap, "degrees": from_degrees, "compass": from_compass, "hours": from_hours}
+    )
+
+
+def from_radians(x: ArrayLike, unit: str | Sequence[str]) -> FloatArray:
+    """Radians as numbers in a unit that goes by its name.
+
+    Parameters
+    ----------
+    x : array_like
+        Radians, any real numbers; NaN stays NaN.
+    unit
+        As for `to_radians`.
+
+    Returns
+    -------
+    ndarray
+        Radians in [-π, π), degrees in [0, 360), hours in [0, 24).
+
+    Examples
+    --------
+    >>> from mgvm import angles
+    >>> angles.from_radians([0.0, -1.0], "compass").round(1)
+    array([ 90. , 147.3])
+    """
+    return _by_column(x, unit, {"radians": wrap, "degrees": to_degrees, "compass": to_compass, "hours": to_hours})
+
+
+def _by_column(
+    values: ArrayLike, unit: str | Sequence[str], convert: dict[str, Callable[[ArrayLike], FloatArray]]
+) -> FloatArray:
+    """Values converted by the unit's function, or each column by that of its own."""
+    if isinstance(unit, str) or not isinstance(unit, (list, tuple)):
+        return convert[check.choice(unit, "unit", convert)](values)
+    array = check.finite_or_nan(values, "values")
+    functions = [convert[check.choice(name, "unit", convert)] for name in unit]
+    if array.ndim == 0 or array.shape[-1] != len(functions):
+        raise ValueError(
+            f"unit must be one name for all columns or one for each, got {len(functions)} names for shape {array.shape}"
+        )
+    return np.stack([function(array[..., i]) for i, function in enumerate(functions)], axis=-1)
 
 
 def _with_period(value: ArrayLike, name: str, period: ArrayLike) -> tuple[FloatArray, FloatArray]:

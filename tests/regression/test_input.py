@@ -16,7 +16,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
-from mgvm import CircularGPRegressor, CircularStackingRegressor
+from mgvm import CircularGPRegressor, CircularStackingRegressor, HarmonicGPRegressor
 from mgvm._validation import DegreesWarning
 from mgvm.inference import ConvergenceWarning
 from mgvm.regression.baselines import (
@@ -31,6 +31,7 @@ from mgvm.regression.baselines.planar_gp import HyperparameterSearch
 KERNEL = ConstantKernel(0.5) * Matern(1.5, nu=1.5)
 MODELS = {
     "circular": CircularGPRegressor(KERNEL, n_starts=1, average=False),
+    "harmonic": HarmonicGPRegressor(Matern(1.5, nu=1.5), order=1),
     "projected": ProjectedGPRegressor(n_starts=1),
     "wrapped": WrappedGPRegressor(n_starts=1),
     "no input": GvMRegressor(),

@@ -12,6 +12,7 @@ from mgvm.saving import container, registry, save
 
 # Files in the world hold these names. New ones may be added; none may be changed or taken away without a new FORMAT.
 NAMES = [
+    "CircularFeatures",
     "CircularGPRegressor",
     "CircularPCA",
     "CircularRegressor",
@@ -20,6 +21,7 @@ NAMES = [
     "GridDensity",
     "GvM",
     "GvMRegressor",
+    "HarmonicGPRegressor",
     "KernelCircularRegressor",
     "KinematicTree",
     "LogNormalizer",
@@ -52,6 +54,7 @@ NAMES = [
     "regression.DensePosterior",
     "regression.GramKernel",
     "regression.GvMNoise",
+    "regression.HarmonicPosterior",
     "regression.LeafWeights",
     "regression.MarkovPosterior",
     "regression.MergedTraining",

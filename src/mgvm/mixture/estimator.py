@@ -85,7 +85,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     family_ : object
         The family.
     n_components_ : int
-        Components in all: fewer than asked for where some came to nothing, `n_average` times as many.
+        Components in all: fewer than asked for where some lost all their rows, `n_average` times as many.
     converged_ : bool
         Whether the last EM run reached its tolerance.
     n_iter_ : int
@@ -376,7 +376,7 @@ def _check_settings(model: TorusMixture, data: WeightedRows) -> None:
             "n_components as a number"
         )
     spread = circular_variance(data.x, data.weights)
-    if data.n_rows > 1 and (spread < 1e-8).any():  # radians: constant but for rounding
+    if rows > 1 and (spread < 1e-8).any():  # radians: constant but for rounding
         warnings.warn(
             f"column {int(np.argmin(spread))} of X is constant: its density has no finite maximum, so that "
             "shrinkage alone bounds its concentration; leave the column out",

@@ -22,7 +22,7 @@ import numpy as np
 from sklearn.utils.validation import validate_data
 
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.pca.e_step import Engine, Parameters, RowMoments, Statistics, expectation, sum_statistics
+from mgvm.pca.e_step import Engine, MeanField, Parameters, RowMoments, Statistics, expectation, sum_statistics
 
 CHUNK = 65_536  # rows held as doubles at once
 _KEPT = 1 << 23  # first moments kept from one E-step to the next, 128 MB
@@ -132,8 +132,10 @@ class ArrayRows:
 
     def _sum_chunks(self, parameters: Parameters, engine: Engine) -> Iterator[Statistics]:
         few = len(self._Y) * parameters.size <= _KEPT
+        goes_on = isinstance(engine, MeanField) and not engine.search
         for number, part in enumerate(chunks(self._Y)):
-            sums, moments = _expect_chunk(part, parameters, engine, self._moments[number])
+            start = self._moments[number] if goes_on else None
+            sums, moments = _expect_chunk(part, parameters, engine, start)
             self._moments[number] = moments if few else None
             yield sums
 

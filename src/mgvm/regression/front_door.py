@@ -107,6 +107,9 @@ class CircularRegressor(MixedRegressor):
         processes that it did without are not fitted again.
     verbose : int, default 0
         1 prints progress every other second, 2 every fit.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`; "compass" are degrees clockwise from north. `predict_dist` gives radians,
+        and so do the fitted members inside.
 
     Attributes
     ----------
@@ -152,6 +155,7 @@ class CircularRegressor(MixedRegressor):
         random_state: Any = 0,
         warm_start: bool = False,
         verbose: int = 0,
+        unit: str = "radians",
     ) -> None:
         self.members = members
         self.kernel = kernel
@@ -159,6 +163,7 @@ class CircularRegressor(MixedRegressor):
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
+        self.unit = unit
 
     @single_thread
     def fit(
@@ -171,7 +176,7 @@ class CircularRegressor(MixedRegressor):
         X : array_like, shape (N, p)
             Inputs.
         y : array_like, shape (N,)
-            Angles in radians, any real numbers.
+            Angles in `unit`, any real numbers.
         sample_weight : array_like, shape (N,), optional
             How often each row counts.
         groups : array_like, shape (N,), optional

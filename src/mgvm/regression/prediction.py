@@ -138,22 +138,42 @@ _REACH = 13.0  # standard deviations of a normal peak that fall so deep
 # Cauchy distribution, with poles √2 widths beside the circle: by 1e-9. Noise of higher order may be as flat as
 # exp(-x⁴), whose spectrum falls as exp(-1.5 (k/4)^(4/3)): by 1e-8.
 _NORMAL_STEP, _LATENT_STEP, _FLAT_STEP = 0.9, 0.42, 0.33
+_MOST_EVEN = 1 << 12  # points of an even grid on which both are evaluated once
 _PAIRS = 1 << 18  # that are held at once: temporaries of some 20 MB
 
 
 def convolve_noise(latent: GridDensity, noise: Noise, rho: FloatArray) -> GridDensity:
     """The distribution of latent direction plus noise."""
-    share = 0.0
+    return convolve_noises([latent], noise, [rho], [1.0])
+
+
+def convolve_noises(
+    latents: Sequence[GridDensity], noise: Noise, rhos: Sequence[FloatArray], weights: Sequence[float]
+) -> GridDensity:
+    """The mixture of distributions of latent direction plus noise, each with parameters ρ of its own.
+
+    The parts are summed at the nodes of the whole: none needs nodes for itself.
+    """
+    share = np.zeros(len(rhos))
     if isinstance(noise, ContaminatedNoise):
-        share, noise, rho = 1.0 / (1.0 + float(np.exp(-rho[-1]))), noise.clean, rho[:-1]
+        share = 1.0 / (1.0 + np.exp([-rho[-1] for rho in rhos]))
+        noise, rhos = noise.clean, [rho[:-1] for rho in rhos]
     assert isinstance(noise, GvMNoise)
-    convolution = Convolution.of(latent, noise.eta(rho))
+    etas = np.stack([noise.eta(rho) for rho in rhos])
+    peaks = features_of(GvM(etas))
+    parts = [Convolution.of(latent, etas[k], peaks.take(slice(k, k + 1))) for k, latent in enumerate(latents)]
+    shares = np.log(np.asarray(weights)) + np.log1p(-share)
+    outliers = float(np.asarray(weights) @ share) / _TURN
 
     def evaluate(rows: np.ndarray, x: FloatArray) -> FloatArray:
-        out = convolution.evaluate(rows, x)
-        return out if share == 0.0 else np.logaddexp(np.log1p(-share) + out, np.log(share / _TURN))
+        logs = [log_share + part.evaluate(rows, x) for log_share, part in zip(shares, parts, strict=True)]
+        out = np.asarray(np.logaddexp.reduce(logs))
+        return out if outliers == 0.0 else np.logaddexp(out, np.log(outliers))
 
-    return GridDensity(*resolve_density(evaluate, convolution.find_features()))
+    features = parts[0].find_features()
+    for part in parts[1:]:
+        features = features.join(part.find_features())
+    return GridDensity(*resolve_density(evaluate, features))
 
 
 class Convolution(NamedTuple):
@@ -172,10 +192,9 @@ class Convolution(NamedTuple):
     over_noise: np.ndarray  # (R,) which of the two
 
     @classmethod
-    def of(cls, latent: GridDensity, eta: ComplexArray) -> Convolution:
+    def of(cls, latent: GridDensity, eta: ComplexArray, noise_peaks: Features) -> Convolution:
         """With the choices that the widths of both suggest."""
-        noise = GvM(eta)
-        peaks, noise_peaks = find_peaks(latent), features_of(noise[None])
+        noise, peaks = GvM(eta), find_peaks(latent)
         noise_step = (_NORMAL_STEP if eta.size == 1 else _FLAT_STEP) * float(noise_peaks.narrowest[0])
         step = 1.0 / np.hypot(1.0 / (_LATENT_STEP * peaks.narrowest), 1.0 / noise_step)
         half = np.where(_is_within_windows(latent, peaks), _REACH * np.nanmax(peaks.width, axis=1, initial=0.0), np.pi)
@@ -193,9 +212,16 @@ class Convolution(NamedTuple):
 
     def evaluate(self, rows: np.ndarray, x: FloatArray) -> FloatArray:
         """Log densities (r, m) of the distributions at some rows (r,) at angles (r, m)."""
-        out = np.empty(x.shape)
+        out, left = np.empty(x.shape), np.ones(rows.size, dtype=bool)
+        if (x == periodic_grid(x.shape[1])).all():
+            finer = 2.0 ** np.ceil(np.log2(np.maximum(_TURN / (x.shape[1] * self.step[rows]), 1.0)))
+            left = finer * x.shape[1] > _MOST_EVEN
+            for times in np.unique(finer[~left]).astype(int):
+                which = np.flatnonzero(finer == times)
+                for some in np.array_split(which, -(-which.size * x.shape[1] * times // _PAIRS)):
+                    out[some] = self._on_grid(rows[some], x.shape[1], times)
         for over_noise, add in ((True, self._over_noise), (False, self._over_latent)):
-            which = np.flatnonzero(self.over_noise[rows] == over_noise)
+            which = np.flatnonzero(left & (self.over_noise[rows] == over_noise))
             points = self._count_points(rows[which])
             # Those that need about as many points are done together.
             which, points = which[np.argsort(-points)], np.sort(points)[::-1]
@@ -204,6 +230,44 @@ class Convolution(NamedTuple):
                 some = which[begin : begin + max(1, int(_PAIRS / (points[begin] * x.shape[1])))]
                 out[some] = add(rows[some], x[some])
                 begin += some.size
+        return out
+
+    def _on_grid(self, rows: np.ndarray, nodes: int, times: int) -> FloatArray:
+        """log Σ_j L(φ_j) N(x - φ_j) Δφ at equal nodes x, φ_j on a grid so many times finer.
+
+        Both are evaluated once a point of that grid. Relative to their peaks the sum is at least e^(-q), q the smaller
+        of the ranges of their logarithms: terms below e^(-q - 45) do not count. If q is small, what is left of the
+        product cannot underflow, and the sum is a product of matrices; it has no negative terms, and so no rounding
+        noise. Else it is taken in logarithms.
+        """
+        count = nodes * times
+        fine = periodic_grid(count)
+        latent = _log_latent(self.latent[rows], np.cos(fine)[None], np.sin(fine)[None])
+        top = latent.max(axis=1, keepdims=True)
+        noise = np.asarray(self.noise.logpdf(fine + np.pi)) + np.log(_TURN / count)
+        highest = float(noise.max())
+        least = np.minimum(np.ptp(latent, axis=1), np.ptp(noise))
+        out = np.empty((rows.size, nodes))
+        smooth = (least < 300.0) & (nodes * count <= 1 << 22)  # 32 MB
+        if smooth.any():
+            depth = least[smooth, None] + 45.0
+            factor = np.exp(np.where(latent[smooth] - top[smooth] > -depth, latent[smooth] - top[smooth], -np.inf))
+            other = np.exp(np.where(noise - highest > -float(depth.max()), noise - highest, -np.inf))
+            steps = (times * np.arange(nodes) - np.arange(count)[:, None]) % count
+            out[smooth] = np.log(factor @ other[steps]) + top[smooth] + highest
+        places = times * np.arange(nodes)[:, None]
+        for row in np.flatnonzero(~smooth):
+            if self.over_noise[rows[row]]:
+                here, there, deep = noise, latent[row], self._depth(float(self.peaks.narrowest[rows[row]]))
+            else:
+                here, there, deep = latent[row], noise, _DEEP
+            near, core = here > here.max() - deep, there > there.max() - 10.0
+            far = np.where(near, -1e9, here)  # in the far tails of both: the peak of the other
+            sums = [
+                log_sum_exp(other[(places - points) % count] + one[points])
+                for one, other, points in ((here, there, np.flatnonzero(near)), (there, far, np.flatnonzero(core)))
+            ]
+            out[row] = np.logaddexp(*sums)
         return out
 
     def _count_points(self, rows: np.ndarray) -> FloatArray:
@@ -233,12 +297,15 @@ class Convolution(NamedTuple):
             number = np.unique(np.concatenate(near) % count)
         offsets = _TURN / count * number
         logs = np.asarray(self.noise.logpdf(offsets)) + np.log(_TURN / count)
-        deep = _DEEP
-        if self.noise.eta.shape[-1] == 1:
-            # Of a normal peak six standard deviations count, and twelve times that of the product further down.
-            deep = 0.5 * min(_REACH, 6.5 + 12.0 * float(self.noise_peaks.narrowest[0]) / width) ** 2
-        high = logs > logs.max() - deep
+        high = logs > logs.max() - self._depth(width)
         return offsets[high], logs[high]
+
+    def _depth(self, width: float) -> float:
+        """Nats below its peak down to which the noise counts for latent peaks of a width."""
+        if self.noise.eta.shape[-1] > 1:
+            return _DEEP
+        # Of a normal peak six standard deviations count, and twelve times that of the product further down.
+        return 0.5 * min(_REACH, 6.5 + 12.0 * float(self.noise_peaks.narrowest[0]) / width) ** 2
 
     def _over_latent(self, rows: np.ndarray, x: FloatArray) -> FloatArray:
         """log Σ_j L(φ_j) N(x - φ_j) Δφ."""

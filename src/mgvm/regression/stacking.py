@@ -6,17 +6,24 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_consistent_length, has_fit_parameter
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.regression.base import BaseCircularRegressor, Training, merge_replicates, validate_queries, validate_training
+from mgvm.regression.base import (
+    BaseCircularRegressor,
+    Training,
+    check_targets,
+    clone_in_radians,
+    merge_replicates,
+    validate_queries,
+    validate_training,
+)
 from mgvm.regression.prediction import join_densities, mix_densities, on_own_nodes
 
 _BLOCK = 4096  # rows whose members are held at once: 64 MB a member of 2,048 nodes
@@ -46,9 +53,15 @@ class MixedRegressor(BaseCircularRegressor):
         )
 
     def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
-        """log p(y | x) of every row, from those of the members."""
-        checked = self._scaled(validate_queries(self, X), X)
-        columns = [member.log_density(checked, y) for member in self.estimators_]
+        """log p(y | x) of every row, y in the estimator's unit, from those of the members; the density per radian."""
+        checked, angles = self._scaled(validate_queries(self, X), X), check_targets(y, self.unit)
+        check_consistent_length(checked, angles)
+        columns = [
+            member.log_density(checked, angles)
+            if hasattr(member, "log_density")
+            else member.predict_dist(checked).logpdf(angles)
+            for member in self.estimators_
+        ]
         return mix_log_densities(np.stack(columns, axis=1), self.weights_)
 
     def _scaled(self, checked: FloatArray, X: Any) -> Any:
@@ -74,6 +87,8 @@ class CircularStackingRegressor(_BaseComposition, MixedRegressor):  # type: igno
         or ``fit(..., groups=...)`` with the inputs, or blocks of them, for groups.
     random_state : int, RandomState, Generator or None, default 0
         Of the folds, where they are not a splitter's.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`. `predict_dist` gives radians, and so do the fitted estimators inside.
 
     Attributes
     ----------
@@ -107,10 +122,13 @@ class CircularStackingRegressor(_BaseComposition, MixedRegressor):  # type: igno
     True
     """
 
-    def __init__(self, estimators: list[tuple[str, Any]], *, cv: Any = "loo", random_state: Any = 0):
+    def __init__(
+        self, estimators: list[tuple[str, Any]], *, cv: Any = "loo", random_state: Any = 0, unit: str = "radians"
+    ):
         self.estimators = estimators
         self.cv = cv
         self.random_state = random_state
+        self.unit = unit
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters, those of the estimators as name__parameter."""
@@ -222,7 +240,7 @@ def mix_log_densities(log_densities: FloatArray, weights: FloatArray) -> FloatAr
 
 def _fit_clone(member: Any, X: Any, y: FloatArray, weights: FloatArray | None) -> Any:
     """A clone of an estimator, fitted to rows."""
-    member = clone(member)
+    member = clone_in_radians(member)
     if weights is None:
         return member.fit(X, y)
     if not has_fit_parameter(member, "sample_weight"):

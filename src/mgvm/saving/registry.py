@@ -27,12 +27,14 @@ DISTRIBUTIONS = {
 }
 
 ESTIMATORS = {
+    "CircularFeatures": "mgvm.features:CircularFeatures",
     "CircularGPRegressor": "mgvm.regression.gp:CircularGPRegressor",
     "CircularPCA": "mgvm.pca.estimator:CircularPCA",
     "CircularRegressor": "mgvm.regression.front_door:CircularRegressor",
     "CircularStackingRegressor": "mgvm.regression.stacking:CircularStackingRegressor",
     "ForestCircularRegressor": "mgvm.regression.baselines.forest:ForestCircularRegressor",
     "GvMRegressor": "mgvm.regression.baselines.no_input:GvMRegressor",
+    "HarmonicGPRegressor": "mgvm.regression.harmonic:HarmonicGPRegressor",
     "KernelCircularRegressor": "mgvm.regression.baselines.kernel:KernelCircularRegressor",
     "NeighborsCircularRegressor": "mgvm.regression.baselines.kernel:NeighborsCircularRegressor",
     "PPCA": "mgvm.pca.ppca:PPCA",
@@ -51,6 +53,7 @@ PARTS = {
     "regression.DensePosterior": "mgvm.regression.engines.dense:DensePosterior",
     "regression.GramKernel": "mgvm.regression.prior:GramKernel",
     "regression.GvMNoise": "mgvm.regression.noise:GvMNoise",
+    "regression.HarmonicPosterior": "mgvm.regression.harmonic:HarmonicPosterior",
     "regression.LeafWeights": "mgvm.regression.baselines.forest:LeafWeights",
     "regression.MarkovPosterior": "mgvm.regression.engines.markov:MarkovPosterior",
     "regression.MergedTraining": "mgvm.regression.base:MergedTraining",

@@ -364,7 +364,7 @@ def _fit_all(
 ) -> tuple[TimedFit[CircularGPRegressor], str]:
     """Our model fitted to all rows, and what was learnt from how many.
 
-    Of many rows the kernel and the order of the noise are learnt from a part: those that `learnt`, our model of the
+    Of many rows the kernel and the order of the noise are learnt on a part: those that `learnt`, our model of the
     comparison, has seen, or a sample. Then parameters are refined on all, unless groups must be held out for that.
     """
     size, rows = CUBIC_COST.train, data.y.size

@@ -304,6 +304,8 @@ class NeighborsCircularRegressor(LocalRegressor):
         Of that draw.
     verbose : int, default 0
         1 prints progress every other second.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`; `predict_dist` gives radians.
 
     Attributes
     ----------
@@ -325,12 +327,19 @@ class NeighborsCircularRegressor(LocalRegressor):
     """
 
     def __init__(
-        self, n_neighbors: int | None = None, *, tuning_rows: int = 1000, random_state: Any = 0, verbose: int = 0
+        self,
+        n_neighbors: int | None = None,
+        *,
+        tuning_rows: int = 1000,
+        random_state: Any = 0,
+        verbose: int = 0,
+        unit: str = "radians",
     ):
         self.n_neighbors = n_neighbors
         self.tuning_rows = tuning_rows
         self.random_state = random_state
         self.verbose = verbose
+        self.unit = unit
 
     @property
     def n_neighbors_(self) -> int:
@@ -376,6 +385,8 @@ class KernelCircularRegressor(LocalRegressor):
         Of that draw.
     verbose : int, default 0
         1 prints progress every other second.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`; `predict_dist` gives radians.
 
     Attributes
     ----------
@@ -397,12 +408,19 @@ class KernelCircularRegressor(LocalRegressor):
     """
 
     def __init__(
-        self, bandwidth: float | None = None, *, tuning_rows: int = 1000, random_state: Any = 0, verbose: int = 0
+        self,
+        bandwidth: float | None = None,
+        *,
+        tuning_rows: int = 1000,
+        random_state: Any = 0,
+        verbose: int = 0,
+        unit: str = "radians",
     ):
         self.bandwidth = bandwidth
         self.tuning_rows = tuning_rows
         self.random_state = random_state
         self.verbose = verbose
+        self.unit = unit
 
     @property
     def bandwidth_(self) -> float:
