@@ -146,7 +146,8 @@ def largest_concentration(replicates: Replicates) -> float:
     if 2 * values.size > max(replicates.angles.size, replicates.weights.sum()) or values.size < 2:
         return _MOST
     gaps = np.diff(np.append(values, values[0] + 2.0 * np.pi))
-    return float(np.clip(4.0 / np.median(gaps) ** 2, 2.0 * _LEAST, _MOST))
+    # Twice the root first: the square of a tiny gap is zero.
+    return float(np.clip((2.0 / max(float(np.median(gaps)), 1e-100)) ** 2, 2.0 * _LEAST, _MOST))
 
 
 def candidate_concentrations(largest: float, around: float | None = None) -> FloatArray:
