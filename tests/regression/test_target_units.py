@@ -9,7 +9,7 @@ from sklearn.base import clone
 from sklearn.gaussian_process.kernels import RBF
 
 import mgvm
-from mgvm import CircularGPRegressor, CircularStackingRegressor, HarmonicGPRegressor, angles
+from mgvm import CircularGPRegressor, CircularRegressor, CircularStackingRegressor, HarmonicGPRegressor, angles
 from mgvm._validation import DegreesWarning
 from mgvm.regression import baselines
 from mgvm.regression.base import BaseCircularRegressor
@@ -19,6 +19,7 @@ REGRESSORS = [
     CircularGPRegressor(selection=None),
     HarmonicGPRegressor(RBF(), order=1),
     CircularStackingRegressor([("none", baselines.GvMRegressor()), ("near", baselines.NeighborsCircularRegressor(5))]),
+    CircularRegressor(["kernel", "none"]),
     CircularStackingRegressor([("near", baselines.NeighborsCircularRegressor(5, unit="hours"))], cv=2),
     baselines.GvMRegressor(),
     baselines.NeighborsCircularRegressor(5),
