@@ -6,9 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
 from mgvm import CircularPCA
-from mgvm.pca import KinematicTree
+from mgvm.pca import PPCA, KinematicTree
 
 
 def rows(count=60, columns=6):
@@ -137,3 +138,25 @@ def test_rows_of_another_width():
         model.posterior(changed((0, 0), np.nan))
     with pytest.raises(ValueError, match="n_samples"):
         model.sample(0)
+
+
+@pytest.mark.parametrize("estimator", [CircularPCA(1, max_iter=5), PPCA(1)], ids=["circular", "linear"])
+@pytest.mark.parametrize(
+    ("scale", "text"),
+    [(1e154, "squares overflow; divide"), (1.7e308, "squares overflow"), (1e-160, "underflows; scale them up")],
+)
+def test_numbers_whose_squares_are_none_are_refused(estimator, scale, text):
+    rows = scale * np.random.default_rng(0).uniform(-1, 1, (20, 4))
+    with pytest.raises(ValueError, match=text):
+        clone(estimator).fit(rows)
+    with pytest.raises(ValueError, match=r"whole number beyond 1.8e308"):
+        clone(estimator).fit(np.full((20, 4), 10**400, dtype=object))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rows_without_noise_do_not_leap_to_none():
+    # Points on a line, some columns constant: every M-step lowers the noise to its floor, and EM goes on by leaps.
+    line = np.sort(np.random.default_rng(0).uniform(0, 10, 24))[:, None]
+    model = CircularPCA(1, random_state=0, max_iter=30).fit(np.hstack([line, np.ones((24, 1))] * 4))
+    assert np.isfinite(model.transform(np.hstack([line, np.ones((24, 1))] * 4))).all()
+    assert model.noise_variance_ > 1e-12

@@ -7,6 +7,7 @@ M-step finds W by least squares, its structure kept, then the noise and the prio
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -202,7 +203,9 @@ class Leap(NamedTuple):
         there = points[0] + 2.0 * share * first + share**2 * bend
         weights = scale * there[:-1].reshape(path[-1].weights.shape)
         return Leap(self.longest, taken=True), path[-1]._replace(
-            weights=weights, noise_variance=float(np.exp(there[-1]))
+            weights=weights,
+            # Rows without noise would leap towards none at all, which the M-step does not allow.
+            noise_variance=float(np.exp(max(there[-1], points[-1][-1] - math.log(100.0)))),
         )
 
 

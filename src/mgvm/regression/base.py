@@ -181,7 +181,8 @@ def validate_training(
     if y is None:
         validate_data(estimator, X, None)  # it says that y is required
     refuse_text(X)
-    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
+    with check.validating("X"):
+        inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
     refuse_holes(X, inputs)
     angles = check_targets(y, getattr(estimator, "unit", "radians"))
     if angles.size != inputs.shape[0]:
@@ -199,7 +200,8 @@ def validate_queries(estimator: Any, X: Any) -> FloatArray:
     """Rows to predict at, of a fitted estimator."""
     check_is_fitted(estimator)
     refuse_text(X)
-    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+    with check.validating("X"):
+        inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=False)
     refuse_holes(X, inputs)
     return np.asarray(inputs)
 
