@@ -456,9 +456,8 @@ def judge(row, seconds, ratio, peak):
 
 def run(words):
     """Measure rows, print them, and keep what was found by their names."""
-    kept = (
-        json.loads(PAGE.with_suffix(".json").read_text(encoding="utf-8")) if PAGE.with_suffix(".json").exists() else {}
-    )
+    store = PAGE.with_suffix(".json")
+    kept = json.loads(store.read_text(encoding="utf-8")) if store.exists() else {}
     with tempfile.TemporaryDirectory() as name:
         folder, beside, made = Path(name), {}, set()
         for heading, rows in ROWS.items():

@@ -5,7 +5,15 @@ import pytest
 import scipy.linalg  # noqa: F401  (has a BLAS of its own)
 from threadpoolctl import ThreadpoolController
 
-from mgvm import CircularGPRegressor, CircularPCA, CircularStackingRegressor, MGvM, TorusMixture, _threads
+from mgvm import (
+    CircularGPRegressor,
+    CircularPCA,
+    CircularStackingRegressor,
+    HarmonicGPRegressor,
+    MGvM,
+    TorusMixture,
+    _threads,
+)
 from mgvm._threads import VARIABLES, single_thread
 from mgvm.pca import PPCA
 from mgvm.regression.baselines import KernelCircularRegressor, ProjectedGPRegressor, WrappedGPRegressor
@@ -56,6 +64,7 @@ def test_a_limit_of_the_user_wins(two_threads, monkeypatch):
 FITS = {
     "CircularGPRegressor": lambda X, y: CircularGPRegressor(average=False, n_starts=1).fit(X, y),
     "CircularStackingRegressor": lambda X, y: CircularStackingRegressor([("k", KernelCircularRegressor())]).fit(X, y),
+    "HarmonicGPRegressor": lambda X, y: HarmonicGPRegressor(order=1).fit(X, y),
     "KernelCircularRegressor": lambda X, y: KernelCircularRegressor().fit(X, y),
     "ProjectedGPRegressor": lambda X, y: ProjectedGPRegressor(n_starts=1).fit(X, y),
     "WrappedGPRegressor": lambda X, y: WrappedGPRegressor(n_starts=1).fit(X, y),

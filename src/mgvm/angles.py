@@ -8,6 +8,8 @@ are made in `mgvm._circular_statistics`.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
+
 import numpy as np
 from numpy.typing import ArrayLike
 
@@ -53,6 +55,8 @@ __all__ = [
     "to_day_of_year",
     "from_compass",
     "to_compass",
+    "to_radians",
+    "from_radians",
 ]
 
 Axis = int | tuple[int, ...] | None
@@ -183,6 +187,11 @@ def _sample(x: ArrayLike, weights: ArrayLike | None, axis: Axis, nan_policy: str
     array = check.angle_data_or_nan(x, "x")
     check.choice(nan_policy, "nan_policy", ("propagate", "raise", "omit"))
     weight = check.weights_like(weights, array.shape)
+    if isinstance(
+        x, np.ma.MaskedArray
+    ):  # masked is left out, as in NumPy; NaN may also be a computation that went wrong
+        hidden = np.ma.getmaskarray(x)
+        array, weight = np.where(hidden, 0.0, array), np.where(hidden, 0.0, weight)
     missing = np.isnan(array)
     if nan_policy == "raise" and missing.any():
         check.angles(array, "x")
@@ -227,7 +236,7 @@ def mean(
     axis : int, tuple of int or None, default None
         Axes to reduce; None reduces all.
     nan_policy : {'propagate', 'raise', 'omit'}, default 'propagate'
-        What a NaN in `x` does: make the result NaN, raise, or be left out.
+        What a NaN in `x` does: make the result NaN, raise, or be left out. What a masked array masks is left out.
 
     Returns
     -------
@@ -555,6 +564,72 @@ def to_compass(x: ArrayLike) -> FloatArray:
     array([  0.,  90., 180., 270.])
     """
     return _below_period(90.0 - np.asarray(to_degrees(x)), np.asarray(360.0))[()]
+
+
+def to_radians(values: ArrayLike, unit: str | Sequence[str]) -> FloatArray:
+    """Angles in a unit that goes by its name, as radians in [-π, π).
+
+    Parameters
+    ----------
+    values : array_like
+        Any real numbers; NaN stays NaN.
+    unit : {"radians", "degrees", "compass", "hours"} or sequence of these
+        Degrees counter-clockwise, degrees clockwise from north, or hours of the day; one for all, or one for each
+        column (the last axis).
+
+    Returns
+    -------
+    ndarray
+        Radians in [-π, π).
+
+    Examples
+    --------
+    >>> from mgvm import angles
+    >>> angles.to_radians([[90.0, 6.0]], ["compass", "hours"])
+    array([[0.        , 1.57079633]])
+    """
+    return _by_column(
+        values, unit, {"radians": wrap, "degrees": from_degrees, "compass": from_compass, "hours": from_hours}
+    )
+
+
+def from_radians(x: ArrayLike, unit: str | Sequence[str]) -> FloatArray:
+    """Radians as numbers in a unit that goes by its name.
+
+    Parameters
+    ----------
+    x : array_like
+        Radians, any real numbers; NaN stays NaN.
+    unit
+        As for `to_radians`.
+
+    Returns
+    -------
+    ndarray
+        Radians in [-π, π), degrees in [0, 360), hours in [0, 24).
+
+    Examples
+    --------
+    >>> from mgvm import angles
+    >>> angles.from_radians([0.0, -1.0], "compass").round(1)
+    array([ 90. , 147.3])
+    """
+    return _by_column(x, unit, {"radians": wrap, "degrees": to_degrees, "compass": to_compass, "hours": to_hours})
+
+
+def _by_column(
+    values: ArrayLike, unit: str | Sequence[str], convert: dict[str, Callable[[ArrayLike], FloatArray]]
+) -> FloatArray:
+    """Values converted by the unit's function, or each column by that of its own."""
+    if isinstance(unit, str) or not isinstance(unit, (list, tuple)):
+        return convert[check.choice(unit, "unit", convert)](values)
+    array = check.finite_or_nan(values, "values")
+    functions = [convert[check.choice(name, "unit", convert)] for name in unit]
+    if array.ndim == 0 or array.shape[-1] != len(functions):
+        raise ValueError(
+            f"unit must be one name for all columns or one for each, got {len(functions)} names for shape {array.shape}"
+        )
+    return np.stack([function(array[..., i]) for i, function in enumerate(functions)], axis=-1)
 
 
 def _with_period(value: ArrayLike, name: str, period: ArrayLike) -> tuple[FloatArray, FloatArray]:

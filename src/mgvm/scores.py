@@ -16,7 +16,7 @@ t + π share the circle, so half a turn of t gives half the integral, and the sc
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol
+from typing import Any, Protocol, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -24,9 +24,9 @@ from scipy.special import polygamma
 
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.angles import difference, wrap
+from mgvm.angles import difference, to_radians, wrap
 
-__all__ = ["log_score", "crps", "pit", "coverage", "angular_error", "snr"]
+__all__ = ["log_score", "crps", "pit", "coverage", "angular_error", "snr", "make_scorer"]
 
 _GAUSS_LEGENDRE = np.polynomial.legendre.leggauss(10)  # nodes and weights on a panel
 
@@ -272,6 +272,105 @@ def snr(y: ArrayLike, y_hat: ArrayLike, convention: str = "db") -> float:
         return float("inf")
     logarithm = np.log10 if convention == "db" else np.log
     return float(10.0 * logarithm(ratio[0] / ratio[1]))
+
+
+# ---- scorers of scikit-learn ----------------------------------------------------------------------------------------
+
+
+def make_scorer(name: str) -> Scorer:
+    """A score by name, for `scoring` of scikit-learn's `cross_validate` and `GridSearchCV`: larger is better.
+
+    Parameters
+    ----------
+    name : {"log", "crps", "angular_error"}
+        Mean log density, in nats; minus the mean CRPS, in radians; minus the mean angular error of `predict`, in the
+        estimator's own unit. The last one takes any regressor, the other two need densities.
+
+    Returns
+    -------
+    Scorer
+        A function of (estimator, X, y, sample_weight=None). It looks into a `Pipeline` or a `GridSearchCV`, which hide
+        the densities of what they hold.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from sklearn.model_selection import cross_val_score
+    >>> from mgvm.regression.baselines import GvMRegressor
+    >>> from mgvm.scores import make_scorer
+    >>> y = np.random.default_rng(0).vonmises(1.0, 5.0, 60)
+    >>> found = cross_val_score(GvMRegressor(), np.zeros((60, 1)), y, scoring=make_scorer("crps"), cv=3)
+    >>> found.round(2)
+    array([-0.26, -0.28, -0.29])
+    """
+    return Scorer(check.choice(name, "name", Scorer.names))
+
+
+class Scorer:
+    """A score of a fitted estimator; `make_scorer` makes it.
+
+    With scikit-learn's metadata routing, ``set_score_request(sample_weight=True)`` asks for weights.
+    """
+
+    names = ("log", "crps", "angular_error")
+
+    def __init__(self, name: str):
+        self.name = name
+        self._weight_request: bool | str | None = None
+
+    def __call__(self, estimator: Any, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> float:
+        """The mean score of rows."""
+        inner, rows = _unwrap(estimator, X)
+        values = getattr(self, f"_{self.name}")(inner, rows, y)
+        return float(np.average(values, weights=check.weights(sample_weight, values.shape, "sample_weight")))
+
+    def _log(self, estimator: Any, X: Any, y: ArrayLike) -> FloatArray:
+        if hasattr(estimator, "log_density"):
+            return np.asarray(estimator.log_density(X, y))
+        return log_score(self._predict_dist(estimator, X), to_radians(y, getattr(estimator, "unit", "radians")))
+
+    def _crps(self, estimator: Any, X: Any, y: ArrayLike) -> FloatArray:
+        return -crps(self._predict_dist(estimator, X), to_radians(y, getattr(estimator, "unit", "radians")))
+
+    def _angular_error(self, estimator: Any, X: Any, y: ArrayLike) -> FloatArray:
+        unit = getattr(estimator, "unit", "radians")
+        error = angular_error(to_radians(estimator.predict(X), unit), to_radians(y, unit))
+        # An error is a length of arc: a bearing counts from elsewhere, in degrees all the same.
+        scale = {"radians": 2.0 * np.pi, "hours": 24.0}.get(unit, 360.0) / (2.0 * np.pi)
+        return -scale * error
+
+    def _predict_dist(self, estimator: Any, X: Any) -> Any:
+        if not hasattr(estimator, "predict_dist"):
+            raise TypeError(
+                f"make_scorer({self.name!r}) needs densities, and {type(estimator).__name__} has no predict_dist; "
+                "score it by make_scorer('angular_error'), or take a regressor of mgvm"
+            )
+        return estimator.predict_dist(X)
+
+    def set_score_request(self, *, sample_weight: bool | str | None) -> Self:
+        """Whether metadata routing hands `sample_weight` on to this score, or under which other name."""
+        self._weight_request = sample_weight
+        return self
+
+    def get_metadata_routing(self) -> Any:
+        """What the score asks for, as scikit-learn's metadata routing reads it."""
+        from sklearn.utils.metadata_routing import MetadataRequest
+
+        request = MetadataRequest(owner=repr(self))
+        request.score.add_request(param="sample_weight", alias=self._weight_request)
+        return request
+
+    def __repr__(self) -> str:
+        return f"make_scorer({self.name!r})"
+
+
+def _unwrap(estimator: Any, X: Any) -> tuple[Any, Any]:
+    """The regressor inside pipelines and searches, and X as it sees it."""
+    if hasattr(estimator, "best_estimator_"):
+        return _unwrap(estimator.best_estimator_, X)
+    if hasattr(estimator, "named_steps"):
+        return _unwrap(estimator[-1], estimator[:-1].transform(X) if len(estimator) > 1 else X)
+    return estimator, X
 
 
 # ---- the CRPS of a distribution -------------------------------------------------------------------------------------

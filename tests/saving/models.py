@@ -11,7 +11,12 @@ import mgvm
 from mgvm.inference import ConvergenceWarning
 from mgvm.mixture import TorusMixture
 from mgvm.pca import PPCA, CircularPCA, KinematicTree
-from mgvm.regression import CircularGPRegressor, CircularStackingRegressor
+from mgvm.regression import (
+    CircularGPRegressor,
+    CircularRegressor,
+    CircularStackingRegressor,
+    HarmonicGPRegressor,
+)
 from mgvm.regression.baselines import (
     ForestCircularRegressor,
     GvMRegressor,
@@ -67,6 +72,11 @@ REGRESSORS: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
         lambda: gp(kernel=ExpSineSquared(1.0, 5.0) ** 2 + WhiteKernel(0.1, "fixed")).fit(LINE, ON_LINE),
         LINE + 0.1,
     ),
+    "harmonic": (lambda: HarmonicGPRegressor(order=2, n_inducing=8).fit(PLANE, ON_PLANE), PLANE + 0.1),
+    "harmonic, Gram matrix": (
+        lambda: HarmonicGPRegressor("precomputed", order=1).fit(KERNEL(LINE), ON_LINE),
+        KERNEL(LINE + 0.1, LINE),
+    ),
     "wrapped GP": (lambda: WrappedGPRegressor(n_starts=1).fit(LINE, ON_LINE), LINE + 0.1),
     "projected GP": (lambda: ProjectedGPRegressor(selection=None).fit(LINE, ON_LINE), LINE + 0.1),
     "two sides": (lambda: ProjectedGPRegressor(selection=None, angle_multiple=2).fit(LINE, ON_LINE), LINE + 0.1),
@@ -74,6 +84,7 @@ REGRESSORS: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "kernels": (lambda: KernelCircularRegressor().fit(PLANE, ON_PLANE), PLANE + 0.1),
     "nearest": (lambda: NeighborsCircularRegressor().fit(PLANE, ON_PLANE), PLANE + 0.1),
     "forest": (lambda: ForestCircularRegressor(5).fit(PLANE, ON_PLANE), PLANE + 0.1),
+    "front door": (lambda: CircularRegressor(["planar", "kernel", "forest", "none"]).fit(PLANE, ON_PLANE), PLANE + 0.1),
     "stacked": (
         lambda: CircularStackingRegressor([("a", GvMRegressor()), ("b", NeighborsCircularRegressor())]).fit(
             PLANE, ON_PLANE

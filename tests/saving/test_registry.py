@@ -12,13 +12,16 @@ from mgvm.saving import container, registry, save
 
 # Files in the world hold these names. New ones may be added; none may be changed or taken away without a new FORMAT.
 NAMES = [
+    "CircularFeatures",
     "CircularGPRegressor",
     "CircularPCA",
+    "CircularRegressor",
     "CircularStackingRegressor",
     "ForestCircularRegressor",
     "GridDensity",
     "GvM",
     "GvMRegressor",
+    "HarmonicGPRegressor",
     "KernelCircularRegressor",
     "KinematicTree",
     "LogNormalizer",
@@ -51,6 +54,7 @@ NAMES = [
     "regression.DensePosterior",
     "regression.GramKernel",
     "regression.GvMNoise",
+    "regression.HarmonicPosterior",
     "regression.LeafWeights",
     "regression.MarkovPosterior",
     "regression.MergedTraining",
@@ -62,6 +66,7 @@ NAMES = [
     "regression.Prior",
     "regression.Replicates",
     "regression.Smoothing",
+    "regression.StackMember",
     "regression.Trees",
     "scipy.cKDTree",
     "scipy.csr_array",

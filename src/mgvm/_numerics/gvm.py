@@ -8,6 +8,8 @@ it; where work is large they choose between the kernels for order two and those 
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -115,6 +117,56 @@ def shared_moments(
     moments = np.empty((eta.shape[0], count), dtype=complex)
     log_normalizer, log_highest, highest = _run(eta, tables, moments)
     return log_normalizer, log_highest, angles[highest], moments
+
+
+# ---- many distributions on equal nodes ------------------------------------------------------------------------------
+#
+# Of thousands of broad distributions, whose harmonics all differ, the trapezoid rule is three products of matrices and
+# one pass of exponentials. 17 + 7.5 √K nodes, K = Σ t²|η_t| a bound of the curvature, leave errors of rounding.
+
+
+class EvenRule:
+    """The trapezoid rule on n equal nodes for natural parameters F (…, 2T): real parts, then imaginary parts, of η."""
+
+    def __init__(self, order: int, nodes: int):
+        multiples = np.multiply.outer(np.arange(1, 2 * order + 1), periodic_grid(nodes))
+        waves = np.exp(1j * multiples)
+        self.waves = np.ascontiguousarray(waves.T)  # (n, 2T)
+        self.sufficient = np.concatenate([waves[:order].real, waves[:order].imag])  # u at the nodes, (2T, n)
+        self._real, self._imag = np.ascontiguousarray(waves.real.T), np.ascontiguousarray(waves.imag.T)
+        self._log_step = math.log(2.0 * math.pi / nodes)
+
+    def weights(self, F: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """log Z (r,) and the probabilities (r, n) of the nodes."""
+        weight = F @ self.sufficient
+        top = weight.max(axis=1)
+        weight -= top[:, None]
+        np.exp(weight, out=weight)
+        total = weight.sum(axis=1)
+        weight /= total[:, None]
+        return top + np.log(total) + self._log_step, weight
+
+    def moments(self, F: FloatArray) -> tuple[FloatArray, ComplexArray]:
+        """log Z (r,) and the moments 1 … 2T (r, 2T)."""
+        log_z, weight = self.weights(F)
+        return log_z, weight @ self._real + 1j * (weight @ self._imag)
+
+
+@lru_cache(maxsize=64)
+def even_rule(order: int, nodes: int) -> EvenRule:
+    """The rule for an order and a number of nodes."""
+    return EvenRule(order, nodes)
+
+
+def even_rules(F: FloatArray, *, block: int = 1 << 19) -> Iterator[tuple[np.ndarray, EvenRule]]:
+    """Rows of F (r, 2T) that need about as many nodes, `block` nodes at once, each with its rule."""
+    order = F.shape[1] // 2
+    total = np.hypot(F[:, :order], F[:, order:]) @ np.arange(1.0, order + 1.0) ** 2
+    levels = np.ceil(np.log2(17.0 + 7.5 * np.sqrt(total))).astype(int)
+    for level in np.unique(levels):
+        rows, step = np.flatnonzero(levels == level), max(1, block >> level)
+        for begin in range(0, rows.size, step):
+            yield rows[begin : begin + step], even_rule(order, 1 << int(level))
 
 
 # ---- log densities --------------------------------------------------------------------------------------------------

@@ -85,7 +85,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     family_ : object
         The family.
     n_components_ : int
-        Components in all: fewer than asked for where some came to nothing, `n_average` times as many.
+        Components in all: fewer than asked for where some lost all their rows, `n_average` times as many.
     converged_ : bool
         Whether the last EM run reached its tolerance.
     n_iter_ : int
@@ -156,7 +156,8 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         A `sample_weight` is a number of copies of its row, which need not be whole: the fit is the same as with the row
         repeated.
         """
-        x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
+        with check.validating("X", X):
+            x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
         data = _merge_copies(x, sample_weight)
         _check_settings(self, data)
         rng = check.generator(self.random_state, "random_state")
@@ -234,7 +235,8 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: ArrayLike) -> FloatArray:
         """Checked rows (N, D) of angles, NaN where missing."""
         check_is_fitted(self)
-        x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
+        with check.validating("X", X):
+            x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return np.ascontiguousarray(check.angle_data_or_nan(x, "X"))
 
     @single_thread

@@ -261,7 +261,7 @@ _HISTORIES = ("free_energy_", "lower_bounds_", "trace")
 
 
 def free_energy(result: Any, ax: Axes | None = None, **line_options: Any) -> list[Line2D]:
-    """F after each iteration t, a lower bound of log Z or of the log-likelihood: it rises and settles.
+    """F after each iteration t, a lower bound of log Z or of the log-likelihood: it rises until it has converged.
 
     Iterations after which it is lower than before are ringed. There are none but where an angle is dropped by
     ``CircularPCA(method="vb")``, which begins anew then, or where the E-step is not exact.

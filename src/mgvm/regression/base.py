@@ -14,38 +14,47 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import BaseEstimator, RegressorMixin
+from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing
 from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
 
 from mgvm import _validation as check
 from mgvm._progress import reporter
 from mgvm._validation import FloatArray
-from mgvm.angles import wrap
+from mgvm.angles import from_radians, to_radians, wrap
 from mgvm.circle.base import CircularDistribution
 from mgvm.regression.noise import Replicates
 
+UNITS = ("radians", "degrees", "compass", "hours")
 _BLOCK = 4096  # distributions held at once: a few thousand grids of a few thousand nodes stay below 100 MB
 
 
 class BaseCircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ignore[misc]
-    """A regressor whose target is an angle: everything follows from `predict_dist`, a distribution for every row."""
+    """A regressor whose target is an angle: everything follows from `predict_dist`, a distribution for every row.
+
+    Targets and predictions are in `unit`, which a subclass takes as a parameter; distributions are always in radians.
+    """
+
+    unit: str = "radians"
 
     @abc.abstractmethod
     def predict_dist(self, X: Any) -> CircularDistribution:
         """The distribution of the angle at every row of X, as one batch."""
 
     def predict(self, X: Any) -> FloatArray:
-        """Mean directions in [-π, π); where none is preferred, the highest mode (0 for the uniform distribution)."""
+        """Mean directions, in the estimator's unit: radians in [-π, π), degrees in [0, 360), hours in [0, 24).
+
+        Where none is preferred it is the highest mode, 0 radians for the uniform distribution.
+        """
         X = _indexable(X)
         out = np.empty(_length(X))
         for rows, which, dist in self._distributions(X):
             out[rows] = _directions(dist)[which]
-        return out
+        return from_radians(out, self.unit)
 
     def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
-        """log p(y | x) of every row."""
-        X, angles = _indexable(X), check_targets(y)
+        """log p(y | x) of every row, y in the estimator's unit, the density per radian whatever the unit."""
+        X, angles = _indexable(X), check_targets(y, self.unit)
         check_consistent_length(X, angles)
         out = np.empty(angles.size)
         for rows, which, dist in self._distributions(X):
@@ -63,10 +72,10 @@ class BaseCircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ig
         return float(np.average(values, weights=check.weights(sample_weight, values.shape, "sample_weight")))
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
-        """Independent draws (M, n_samples) from the distribution at every row of X, radians in [-π, π)."""
+        """Independent draws (M, n_samples) from the distribution at every row of X, in the estimator's unit."""
         count = check.integer(n_samples, "n_samples", minimum=1)
         draws = self.predict_dist(X).sample(count, rng=check.generator(random_state, "random_state"))
-        return np.ascontiguousarray(np.asarray(draws).T)
+        return np.ascontiguousarray(from_radians(draws, self.unit).T)
 
     def _distributions(self, X: Any) -> Iterator[tuple[np.ndarray, np.ndarray, CircularDistribution]]:
         """Rows of X, a batch of distributions, and the place of each row's in it: one for equal rows, in blocks."""
@@ -87,6 +96,12 @@ class BaseCircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ig
         # The checks' targets are no angles, and the score no R².
         tags.regressor_tags.poor_score = True
         return tags
+
+
+def clone_in_radians(estimator: Any) -> Any:
+    """A clone that takes and gives radians, for fits to angles that are radians already."""
+    made = clone(estimator)
+    return made if getattr(made, "unit", "radians") == "radians" else made.set_params(unit="radians")
 
 
 def _indexable(X: Any) -> Any:
@@ -123,7 +138,7 @@ def _directions(dist: CircularDistribution) -> FloatArray:
 
 
 class Training(NamedTuple):
-    """Checked training data: X (N, p), angles y (N,) in [-π, π), weights (N,)."""
+    """Checked training data: X (N, p), angles y (N,) in radians in [-π, π), weights (N,)."""
 
     X: FloatArray
     y: FloatArray
@@ -166,9 +181,10 @@ def validate_training(
     if y is None:
         validate_data(estimator, X, None)  # it says that y is required
     refuse_text(X)
-    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
+    with check.validating("X"):
+        inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
     refuse_holes(X, inputs)
-    angles = check_targets(y)
+    angles = check_targets(y, getattr(estimator, "unit", "radians"))
     if angles.size != inputs.shape[0]:
         raise ValueError(
             f"X has {inputs.shape[0]} rows and y has {angles.size} angles: inconsistent numbers of samples; give one "
@@ -184,7 +200,8 @@ def validate_queries(estimator: Any, X: Any) -> FloatArray:
     """Rows to predict at, of a fitted estimator."""
     check_is_fitted(estimator)
     refuse_text(X)
-    inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=False)
+    with check.validating("X"):
+        inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=False)
     refuse_holes(X, inputs)
     return np.asarray(inputs)
 
@@ -219,8 +236,8 @@ def sort_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:
 # ---- what is refused or warned of -----------------------------------------------------------------------------------
 
 
-def check_targets(y: Any) -> FloatArray:
-    """Angles (N,), any finite real numbers, with a warning where they look like degrees."""
+def check_targets(y: Any, unit: str = "radians") -> FloatArray:
+    """Radians (N,) of angles in a unit, any finite real numbers, with a warning where they look like another unit."""
     array = np.asarray(y)
     if array.dtype.kind == "b":
         raise TypeError("y holds truth values (bool), not angles; give radians, or use a classifier")
@@ -231,7 +248,26 @@ def check_targets(y: Any) -> FloatArray:
             f"y must have one angle a row, shape ({array.shape[0]},), got {array.shape}; give np.arctan2(sin, cos) if "
             "its columns are cosine and sine, else fit one regressor a column"
         )
-    return check.angle_data(column_or_1d(y, warn=True), "y")
+    numbers = column_or_1d(y, warn=True)
+    if check.choice(unit, "unit", UNITS) == "radians":
+        return check.angle_data(numbers, "y")
+    angles = to_radians(check.angles(numbers, "y"), unit)
+    warn_of_unit(check.finite(numbers, "y"), unit)
+    return angles
+
+
+def warn_of_unit(values: FloatArray, unit: str, fewest: int = 10) -> None:
+    """Angles that look like radians where degrees were said, or like degrees where hours were."""
+    if values.size < fewest:
+        return
+    reach = float(np.abs(values).max())
+    if unit == "hours" and reach > 48.0:
+        found = f"y reaches {reach:g}, more than two days of hours: it looks like degrees"
+    elif unit != "hours" and reach <= 2.0 * np.pi and (values != np.round(values)).any():
+        found = f"y stays within {reach:.3g}, little for {unit}: it looks like radians"
+    else:
+        return
+    warnings.warn(f"{found}. If so, change the estimator's unit={unit!r}", check.DegreesWarning, stacklevel=4)
 
 
 def refuse_text(X: Any) -> None:

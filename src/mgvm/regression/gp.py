@@ -13,7 +13,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
-from sklearn.base import clone
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
@@ -25,6 +24,7 @@ from mgvm.regression.base import (
     BaseCircularRegressor,
     MergedTraining,
     Training,
+    clone_in_radians,
     merge_replicates,
     validate_queries,
     validate_training,
@@ -102,6 +102,8 @@ class CircularGPRegressor(BaseCircularRegressor):
         rows, then refine on all of them. With selection=None nothing is learnt again.
     verbose : int
         1 prints progress every other second, 2 every fit.
+    unit : {"radians", "degrees", "compass", "hours"}
+        Of y, of `predict` and of `sample_y`; "compass" are degrees clockwise from north. `predict_dist` gives radians.
 
     Attributes
     ----------
@@ -156,6 +158,7 @@ class CircularGPRegressor(BaseCircularRegressor):
         random_state: Any = None,
         warm_start: bool = False,
         verbose: int = 0,
+        unit: str = "radians",
     ) -> None:
         self.kernel = kernel
         self.noise_order = noise_order
@@ -172,6 +175,7 @@ class CircularGPRegressor(BaseCircularRegressor):
         self.random_state = random_state
         self.warm_start = warm_start
         self.verbose = verbose
+        self.unit = unit
 
     # ---- fitting --------------------------------------------------------------------------------------------------
 
@@ -185,7 +189,7 @@ class CircularGPRegressor(BaseCircularRegressor):
         X : array_like, shape (N, p)
             Inputs; the Gram matrix (N, N) with kernel="precomputed".
         y : array_like, shape (N,)
-            Angles in radians, any real numbers.
+            Angles in `unit`, any real numbers.
         sample_weight : array_like, shape (N,), optional
             How often each row counts.
         groups : array_like, shape (N,), optional
@@ -505,7 +509,9 @@ def choose_radial_scale(
         densities = np.empty(rows.size)
         for train, test in folds:
             given = None if groups is None else np.asarray(groups)[rows[train]]
-            fitted, stopped = _fit_part(clone(model).set_params(radial_scale=scale), data, rows[train], given)
+            fitted, stopped = _fit_part(
+                clone_in_radians(model).set_params(radial_scale=scale), data, rows[train], given
+            )
             densities[test] = fitted.log_density(_rows(model, data.X, rows[test], rows[train]), data.y[rows[test]])
             if stopped:
                 text = "the choice of the radial scale was interrupted; radial_scale='soft' is kept"

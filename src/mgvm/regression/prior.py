@@ -140,7 +140,7 @@ def default_kernels(inputs: FloatArray) -> list[Any]:
 
     Between them lie 0.3 to 0.6 nats on smooth fields.
     """
-    length, shortest, longest = _distances(inputs)
+    length, shortest, longest = distances(inputs)
     bounds = (0.1 * shortest, 100.0 * longest)
     return [
         ConstantKernel(VARIANCE, (1e-3, 1e3)) * Matern(length, bounds, nu=nu) + ConstantKernel(OFFSET, (1e-4, 1e3))
@@ -148,7 +148,7 @@ def default_kernels(inputs: FloatArray) -> list[Any]:
     ]
 
 
-def _distances(inputs: FloatArray) -> tuple[float, float, float]:
+def distances(inputs: FloatArray) -> tuple[float, float, float]:
     """A length scale to begin with, the median distance of nearest neighbours, and the largest extent.
 
     The first is half the median distance, but twice that of nearest neighbours at least: in many dimensions all are

@@ -6,21 +6,70 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.base import clone
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_consistent_length, has_fit_parameter
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.regression.base import BaseCircularRegressor, Training, merge_replicates, validate_queries, validate_training
-from mgvm.regression.prediction import mix_densities
+from mgvm.regression.base import (
+    BaseCircularRegressor,
+    Training,
+    check_targets,
+    clone_in_radians,
+    merge_replicates,
+    validate_queries,
+    validate_training,
+)
+from mgvm.regression.prediction import join_densities, mix_densities, on_own_nodes
+
+_BLOCK = 4096  # rows whose members are held at once: 64 MB a member of 2,048 nodes
 
 
-class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # type: ignore[misc]
+class MixedRegressor(BaseCircularRegressor):
+    """p(ψ | x) = Σ_k w_k p_k(ψ | x) of fitted regressors: what every stack is, however its weights were found."""
+
+    weights_: FloatArray
+    estimators_: list[Any]
+    named_estimators_: dict[str, Any]
+
+    @single_thread
+    def predict_dist(self, X: Any) -> GridDensity:
+        """The mixture's distribution at every row of X, on nodes that resolve all its parts."""
+        checked = self._scaled(validate_queries(self, X), X)
+        used = np.flatnonzero(self.weights_ > 0.0)
+        members, weights = [self.estimators_[k] for k in used], self.weights_[used].tolist()
+        if len(members) == 1:
+            return on_own_nodes(members[0].predict_dist(checked))
+        size = len(checked) if hasattr(checked, "__len__") else checked.shape[0]
+        # Of some members a distribution has thousands of nodes, of their mixture hundreds.
+        blocks = [np.arange(begin, min(begin + _BLOCK, size)) for begin in range(0, max(size, 1), _BLOCK)]
+        parts = [checked if len(blocks) == 1 else _safe_indexing(checked, block) for block in blocks]
+        return join_densities(
+            [mix_densities([member.predict_dist(part) for member in members], weights) for part in parts]
+        )
+
+    def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
+        """log p(y | x) of every row, y in the estimator's unit, from those of the members; the density per radian."""
+        checked, angles = self._scaled(validate_queries(self, X), X), check_targets(y, self.unit)
+        check_consistent_length(checked, angles)
+        columns = [
+            member.log_density(checked, angles)
+            if hasattr(member, "log_density")
+            else member.predict_dist(checked).logpdf(angles)
+            for member in self.estimators_
+        ]
+        return mix_log_densities(np.stack(columns, axis=1), self.weights_)
+
+    def _scaled(self, checked: FloatArray, X: Any) -> Any:
+        """Queries as the members take them: as they were given, names of columns and all."""
+        return X
+
+
+class CircularStackingRegressor(_BaseComposition, MixedRegressor):  # type: ignore[misc]
     """p(ψ | x) = Σ_k w_k p_k(ψ | x), the weights w on the simplex by maximum likelihood on angles not seen.
 
     Parameters
@@ -38,6 +87,8 @@ class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # typ
         or ``fit(..., groups=...)`` with the inputs, or blocks of them, for groups.
     random_state : int, RandomState, Generator or None, default 0
         Of the folds, where they are not a splitter's.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`. `predict_dist` gives radians, and so do the fitted estimators inside.
 
     Attributes
     ----------
@@ -71,10 +122,13 @@ class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # typ
     True
     """
 
-    def __init__(self, estimators: list[tuple[str, Any]], *, cv: Any = "loo", random_state: Any = 0):
+    def __init__(
+        self, estimators: list[tuple[str, Any]], *, cv: Any = "loo", random_state: Any = 0, unit: str = "radians"
+    ):
         self.estimators = estimators
         self.cv = cv
         self.random_state = random_state
+        self.unit = unit
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
         """Parameters, those of the estimators as name__parameter."""
@@ -114,8 +168,7 @@ class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # typ
             ]
         self.out_of_fold_log_density_ = np.stack([column for column in columns if column is not None], axis=1)
         self.weights_ = simplex_weights(self.out_of_fold_log_density_, data.weights)
-        with np.errstate(divide="ignore"):
-            self.loo_log_density_ = np.logaddexp.reduce(self.out_of_fold_log_density_ + np.log(self.weights_), axis=1)
+        self.loo_log_density_ = mix_log_densities(self.out_of_fold_log_density_, self.weights_)
         return self
 
     def _members(self) -> tuple[list[str], list[Any]]:
@@ -151,18 +204,9 @@ class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # typ
             )
         if isinstance(self.cv, (str, int)):
             wanted = 5 if isinstance(self.cv, str) else check.integer(self.cv, "cv", minimum=2)
-            splitter = GroupKFold(min(wanted, number), shuffle=True, random_state=_legacy_state(self.random_state))
+            splitter = GroupKFold(min(wanted, number), shuffle=True, random_state=legacy_state(self.random_state))
             return list(splitter.split(X, data.y, blocks))
         return list(check_cv(self.cv).split(X, data.y, None if groups is None else blocks))
-
-    # ---- prediction -----------------------------------------------------------------------------------------------
-
-    @single_thread
-    def predict_dist(self, X: Any) -> GridDensity:
-        """The mixture's distribution at every row of X, on nodes that resolve all its parts."""
-        validate_queries(self, X)
-        used = np.flatnonzero(self.weights_ > 0.0)
-        return mix_densities([self.estimators_[k].predict_dist(X) for k in used], self.weights_[used].tolist())
 
 
 def simplex_weights(
@@ -188,9 +232,15 @@ def simplex_weights(
     return weights / weights.sum()
 
 
+def mix_log_densities(log_densities: FloatArray, weights: FloatArray) -> FloatArray:
+    """log Σ_k w_k p_nk of every row."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp.reduce(log_densities + np.log(weights), axis=1))
+
+
 def _fit_clone(member: Any, X: Any, y: FloatArray, weights: FloatArray | None) -> Any:
     """A clone of an estimator, fitted to rows."""
-    member = clone(member)
+    member = clone_in_radians(member)
     if weights is None:
         return member.fit(X, y)
     if not has_fit_parameter(member, "sample_weight"):
@@ -216,6 +266,6 @@ def _predict_held_out(
     return out
 
 
-def _legacy_state(random_state: Any) -> int | np.random.RandomState | None:
+def legacy_state(random_state: Any) -> int | np.random.RandomState | None:
     """What scikit-learn's splitters take: a Generator is none of it, and draws them a seed."""
     return int(random_state.integers(2**31)) if isinstance(random_state, np.random.Generator) else random_state

@@ -27,11 +27,14 @@ DISTRIBUTIONS = {
 }
 
 ESTIMATORS = {
+    "CircularFeatures": "mgvm.features:CircularFeatures",
     "CircularGPRegressor": "mgvm.regression.gp:CircularGPRegressor",
     "CircularPCA": "mgvm.pca.estimator:CircularPCA",
+    "CircularRegressor": "mgvm.regression.front_door:CircularRegressor",
     "CircularStackingRegressor": "mgvm.regression.stacking:CircularStackingRegressor",
     "ForestCircularRegressor": "mgvm.regression.baselines.forest:ForestCircularRegressor",
     "GvMRegressor": "mgvm.regression.baselines.no_input:GvMRegressor",
+    "HarmonicGPRegressor": "mgvm.regression.harmonic:HarmonicGPRegressor",
     "KernelCircularRegressor": "mgvm.regression.baselines.kernel:KernelCircularRegressor",
     "NeighborsCircularRegressor": "mgvm.regression.baselines.kernel:NeighborsCircularRegressor",
     "PPCA": "mgvm.pca.ppca:PPCA",
@@ -50,6 +53,7 @@ PARTS = {
     "regression.DensePosterior": "mgvm.regression.engines.dense:DensePosterior",
     "regression.GramKernel": "mgvm.regression.prior:GramKernel",
     "regression.GvMNoise": "mgvm.regression.noise:GvMNoise",
+    "regression.HarmonicPosterior": "mgvm.regression.harmonic:HarmonicPosterior",
     "regression.LeafWeights": "mgvm.regression.baselines.forest:LeafWeights",
     "regression.MarkovPosterior": "mgvm.regression.engines.markov:MarkovPosterior",
     "regression.MergedTraining": "mgvm.regression.base:MergedTraining",
@@ -61,6 +65,7 @@ PARTS = {
     "regression.Prior": "mgvm.regression.prior:Prior",
     "regression.Replicates": "mgvm.regression.noise:Replicates",
     "regression.Smoothing": "mgvm.regression.baselines.kernel:Smoothing",
+    "regression.StackMember": "mgvm.regression.front_door:StackMember",
     "regression.Trees": "mgvm.regression.baselines.forest:Trees",
     "mixture.DirectedFamily": "mgvm.mixture.families.directed:DirectedFamily",
     "mixture.DirectedParameters": "mgvm.mixture.families.directed:DirectedParameters",

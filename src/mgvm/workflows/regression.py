@@ -18,6 +18,7 @@ from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor, WrappedGPRegressor
+from mgvm.regression.front_door import sample_neighborhoods, thins_out
 from mgvm.regression.gp import CircularGPRegressor
 from mgvm.regression.prior import OFFSET, VARIANCE, default_kernels
 from mgvm.tables.columns import TableError, find_columns, refuse_constant
@@ -30,11 +31,9 @@ from mgvm.workflows.comparison import (
     Splits,
     TimedFit,
     compare_models,
-    sample_neighborhoods,
     score_angles,
     score_saved,
     split_rows,
-    thins_out,
     time_fit,
     total_work,
 )
@@ -365,7 +364,7 @@ def _fit_all(
 ) -> tuple[TimedFit[CircularGPRegressor], str]:
     """Our model fitted to all rows, and what was learnt from how many.
 
-    Of many rows the kernel and the order of the noise are learnt from a part: those that `learnt`, our model of the
+    Of many rows the kernel and the order of the noise are learnt on a part: those that `learnt`, our model of the
     comparison, has seen, or a sample. Then parameters are refined on all, unless groups must be held out for that.
     """
     size, rows = CUBIC_COST.train, data.y.size

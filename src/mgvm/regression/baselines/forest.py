@@ -90,6 +90,8 @@ class ForestCircularRegressor(LocalRegressor):
         Of the trees and of that draw.
     verbose : int, default 0
         1 prints progress every other second.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`; `predict_dist` gives radians.
 
     Attributes
     ----------
@@ -123,6 +125,7 @@ class ForestCircularRegressor(LocalRegressor):
         tuning_rows: int = 1000,
         random_state: Any = 0,
         verbose: int = 0,
+        unit: str = "radians",
     ):
         self.n_estimators = n_estimators
         self.min_samples_leaf = min_samples_leaf
@@ -130,6 +133,7 @@ class ForestCircularRegressor(LocalRegressor):
         self.tuning_rows = tuning_rows
         self.random_state = random_state
         self.verbose = verbose
+        self.unit = unit
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Grow the trees and learn the smoothing from X (N, p) and angles y (N,); weights are counts of rows."""

@@ -31,6 +31,8 @@ class GvMRegressor(BaseCircularRegressor):
     order : int or "auto", default 1
         Harmonics T of the distribution. "auto" goes from 1 up to 4 as long as leave-one-out gains more than a standard
         error.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`; `predict_dist` gives radians.
 
     Attributes
     ----------
@@ -56,8 +58,9 @@ class GvMRegressor(BaseCircularRegressor):
     2
     """
 
-    def __init__(self, order: int | Literal["auto"] = 1):
+    def __init__(self, order: int | Literal["auto"] = 1, *, unit: str = "radians"):
         self.order = order
+        self.unit = unit
 
     def fit(self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None) -> Self:
         """Fit the distribution to angles y (N,); weights are counts of rows.

@@ -569,11 +569,13 @@ class ProjectedGPRegressor(_PlanarGPRegressor):
     n_starts : int, default 3
         Searches from different starts.
     tuning_rows : int, default 1500
-        Hyper-parameters are learnt from at most so many inputs, drawn at random.
+        Hyper-parameters are learnt on at most so many inputs, drawn at random.
     random_state : int, RandomState, Generator or None, default 0
         Of the starts.
     verbose : int, default 0
         1 prints progress every other second.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`; `predict_dist` gives radians.
 
     Attributes
     ----------
@@ -611,6 +613,7 @@ class ProjectedGPRegressor(_PlanarGPRegressor):
         tuning_rows: int = 1500,
         random_state: Any = 0,
         verbose: int = 0,
+        unit: str = "radians",
     ):
         self.kernel = kernel
         self.selection = selection
@@ -619,6 +622,7 @@ class ProjectedGPRegressor(_PlanarGPRegressor):
         self.tuning_rows = tuning_rows
         self.random_state = random_state
         self.verbose = verbose
+        self.unit = unit
 
     def _prepare(self, found: MergedTraining) -> _Prepared:
         multiple = check.integer(self.angle_multiple, "angle_multiple", minimum=1)
@@ -652,11 +656,13 @@ class WrappedGPRegressor(_PlanarGPRegressor):
     n_starts : int, default 3
         Searches from different starts.
     tuning_rows : int, default 1500
-        Hyper-parameters are learnt from at most so many inputs, drawn at random.
+        Hyper-parameters are learnt on at most so many inputs, drawn at random.
     random_state : int, RandomState, Generator or None, default 0
         Of the starts.
     verbose : int, default 0
         1 prints progress every other second.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`; `predict_dist` gives radians.
 
     Attributes
     ----------
@@ -688,6 +694,7 @@ class WrappedGPRegressor(_PlanarGPRegressor):
         tuning_rows: int = 1500,
         random_state: Any = 0,
         verbose: int = 0,
+        unit: str = "radians",
     ):
         self.kernel = kernel
         self.selection = selection
@@ -695,6 +702,7 @@ class WrappedGPRegressor(_PlanarGPRegressor):
         self.tuning_rows = tuning_rows
         self.random_state = random_state
         self.verbose = verbose
+        self.unit = unit
 
     def _prepare(self, found: MergedTraining) -> _Prepared:
         replicates = found.replicates

@@ -1,0 +1,674 @@
+"""Regression whose whole density follows the inputs: natural parameters of a GvM as Gaussian processes, the estimator.
+
+`HarmonicGPRegressor.fit` merges replicates and chooses the kernel, the order and whether columns have length scales of
+their own by held-out inputs; hyper-parameters climb the Laplace evidence with exact gradients
+(`mgvm.regression.engines.harmonic`). Choices are made on a part of the inputs where there are many.
+"""
+
+from __future__ import annotations
+
+import warnings
+from dataclasses import dataclass, replace
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.linalg import lapack
+from sklearn.gaussian_process.kernels import Matern
+
+from mgvm import _validation as check
+from mgvm._progress import ProgressLines
+from mgvm._threads import single_thread
+from mgvm._validation import FloatArray
+from mgvm.circle.grid_density import GridDensity
+from mgvm.inference.result import ConvergenceWarning
+from mgvm.regression import prior as priors
+from mgvm.regression.base import (
+    BaseCircularRegressor,
+    MergedTraining,
+    merge_replicates,
+    validate_queries,
+    validate_training,
+)
+from mgvm.regression.bounded_bfgs import minimize
+from mgvm.regression.engines import harmonic as engine
+from mgvm.regression.engines.harmonic import Design, Gaussian, HarmonicSettings, Statistics
+from mgvm.regression.gp import folds_of, keep_rows_apart
+from mgvm.regression.noise import Replicates
+from mgvm.regression.search import count_distinct
+
+
+@dataclass(frozen=True)
+class HarmonicSearchSettings:
+    """What the choice of kernel, order and hyper-parameters may cost."""
+
+    orders: tuple[int, ...] = (1, 2, 4, 6, 8)  # that "auto" looks at
+    part: int = 300  # inputs by which choices are made
+    part_weights: int = 600  # weights 2T·M at most in the choices,
+    weights: int = 1000  # and in the last fit
+    least_inducing: int = 50  # whatever the order
+    refine: int = 3000  # inputs at most on which hyper-parameters are refined after the choices
+    refine_steps: int = 4
+    gain: float = 0.1  # nats that a step of the search must promise
+    n_folds: int = 5  # of the choices, and of the last fit to many inputs
+    n_last_folds: int = 10  # of the last fit to no more inputs than `part` twice
+    n_points: int = 32  # of a predictive density
+    unequal: float = 3.0  # ratio of spreads from which on columns are measured each by its own
+
+
+SETTINGS = HarmonicSearchSettings()
+
+
+class HarmonicGPRegressor(BaseCircularRegressor):
+    r"""y ~ GvM(η₁(x), …, η_T(x)), each η_t(x) a constant plus a complex Gaussian process.
+
+    Mean, spread, skew and the shares of several modes all follow the inputs. Far from data the density returns to one
+    that all inputs share. The posterior of the natural parameters η is log-concave: one optimum, found by Newton's
+    method with exact moments, then the Gaussian closest to the posterior. Hyper-parameters are learnt by the evidence,
+    the order and the kernel are chosen by inputs held out.
+
+    Parameters
+    ----------
+    kernel : scikit-learn kernel, list of kernels, "precomputed" or None
+        Of all processes; its variance does not matter, since every harmonic has its own. Of a list the best is kept;
+        None tries a Matérn-1/2 and a Matérn-3/2. Circular inputs go in as cos and sin, or with a periodic kernel. With
+        "precomputed", X is the Gram matrix of the training inputs, and at prediction the matrix (M, N) of the queries
+        with them. Its hyper-parameters are where the search starts, and the centre of a weak prior (a factor of e^1.5
+        either way).
+    order : int or "auto"
+        Harmonics T. "auto" chooses among 1, 2, 4, 6 and 8 by inputs held out. An order that the angles do not support
+        (it takes more different angles than its number) is lowered, with a warning if it was asked for.
+    anisotropic : bool or "auto"
+        With kernel=None: whether every column has a length scale of its own; "auto" decides by inputs held out.
+    n_inducing : int or None
+        Inputs that stand for all where there are more: centres of k-means. None takes what 1,000 weights allow, a
+        weight for the real and imaginary part of every harmonic at every inducing input.
+    prior_scale : float
+        Centre of the weak prior on standard deviations: prior_scale/t of the process of harmonic t, prior_scale of its
+        constant.
+    random_state : int, Generator, RandomState or None
+        Of folds, parts and inducing inputs.
+    verbose : int
+        1 prints progress every other second, 2 every candidate.
+    unit : {"radians", "degrees", "compass", "hours"}
+        Of y, of `predict` and of `sample_y`; "compass" are degrees clockwise from north. `predict_dist` gives radians.
+
+    Attributes
+    ----------
+    kernel_ : kernel
+        With learnt hyper-parameters.
+    order_ : int
+        T.
+    scale_, constant_scale_ : ndarray, shape (T,)
+        Prior standard deviations of the processes and of the constants.
+    candidates_ : list of (str, float)
+        What was compared, and the mean held-out log density of each on a part of the inputs.
+    loo_log_density_ : ndarray, shape (N,)
+        log p(y_n | all other rows). Of inputs with one row it is by folds of inputs, hyper-parameters kept: the usual
+        approximation, one step of Newton's method away from the fit with all rows, is too kind. Rows that share an
+        input stay when one is left out, and there that approximation serves.
+    held_out_log_density_ : ndarray, shape (N,)
+        log p(y_n | rows of other inputs), or of other groups, by folds.
+    converged_ : bool
+        Whether inference converged.
+    n_inputs_, n_inducing_ : int
+        Distinct inputs, and inducing inputs.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import HarmonicGPRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> x = np.sort(rng.uniform(0, 4, 120))
+    >>> y = rng.vonmises(np.sin(x), 1.0 + 5.0 * x)  # ever narrower
+    >>> model = HarmonicGPRegressor(order=1).fit(x[:, None], y)
+    >>> model.predict_dist([[0.5], [3.5]]).resultant_length().round(1)
+    array([0.8, 1. ])
+    """
+
+    def __init__(
+        self,
+        kernel: Any = None,
+        order: int | str = "auto",
+        *,
+        anisotropic: bool | str = "auto",
+        n_inducing: int | None = None,
+        prior_scale: float = 2.0,
+        random_state: Any = 0,
+        verbose: int = 0,
+        unit: str = "radians",
+    ) -> None:
+        self.kernel = kernel
+        self.order = order
+        self.anisotropic = anisotropic
+        self.n_inducing = n_inducing
+        self.prior_scale = prior_scale
+        self.random_state = random_state
+        self.verbose = verbose
+        self.unit = unit
+
+    # ---- fitting --------------------------------------------------------------------------------------------------
+
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Self:
+        """Choose kernel and order, learn the hyper-parameters and the posterior.
+
+        Parameters
+        ----------
+        X : array_like, shape (N, p)
+            Inputs; the Gram matrix (N, N) with kernel="precomputed".
+        y : array_like, shape (N,)
+            Angles in `unit`, any real numbers.
+        sample_weight : array_like, shape (N,), optional
+            How often each row counts.
+        groups : array_like, shape (N,), optional
+            Blocks (days, regions, subjects) that are held out whole where something is chosen. All rows of an input
+            must be in one block.
+        """
+        data = validate_training(self, X, y, sample_weight, scales=False)
+        gram = self._is_gram()
+        merged = keep_rows_apart(data) if gram else merge_replicates(data)
+        if not gram:
+            priors.warn_of_length_scales(self.kernel, merged.inputs)
+        blocks = folds_of(groups, merged, data.y.size)
+        with single_thread:
+            search = _Search(self, merged, blocks)
+            found = search.run()
+            self._keep(merged, found, search)
+            self.loo_log_density_, self.held_out_log_density_ = (
+                merged.of_rows(values, lambda rows: self.predict_dist(data.X[rows]).logpdf(data.y[rows]))
+                for values in (found.leave_one_out, found.held_out)
+            )
+        return self
+
+    def _keep(self, merged: MergedTraining, found: _Found, search: _Search) -> None:
+        self._posterior = found.posterior
+        self.kernel_ = found.posterior.kernel
+        self.order_ = found.posterior.order
+        self.scale_, self.constant_scale_ = found.posterior.scale, found.posterior.constant_scale
+        self.candidates_ = search.compared
+        self.n_inputs_, self.n_inducing_ = len(merged.inputs), len(found.posterior.inducing)
+        self.converged_ = found.converged
+        if not found.converged:
+            warnings.warn(
+                "the posterior of the harmonic process did not converge; predictions may be off by some hundredths of "
+                "a nat: try a lower order, or prior_scale=1",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
+
+    @single_thread
+    def predict_dist(self, X: Any) -> GridDensity:
+        """The predictive distribution of the angle at every row of X, one batch."""
+        queries = validate_queries(self, X)
+        return engine.mixture_density(*self._posterior.latent(queries), SETTINGS.n_points)
+
+    # ---- options --------------------------------------------------------------------------------------------------
+
+    def _is_gram(self) -> bool:
+        return isinstance(self.kernel, str) and self.kernel == "precomputed"
+
+
+@dataclass(frozen=True)
+class HarmonicPosterior:
+    """What a fit keeps: kernel, inducing inputs, scales, and the Gaussian of the weights."""
+
+    kernel: Any
+    inducing: FloatArray
+    scale: FloatArray
+    constant_scale: FloatArray
+    weights: FloatArray
+    inverse: FloatArray
+    dense: bool  # whether the inducing inputs are all inputs
+    columns: np.ndarray  # of a Gram matrix, that belong to the inducing inputs; else empty
+
+    @property
+    def order(self) -> int:
+        """T."""
+        return self.scale.size
+
+    def latent(self, queries: FloatArray) -> tuple[FloatArray, FloatArray]:
+        """Means (n, 2T) and covariances (n, 2T, 2T) of the natural parameters at queries.
+
+        What variance the inducing inputs do not explain is added where they are all inputs. Of fewer it is none of the
+        model: the data have been explained without.
+        """
+        here = queries[:, self.columns] if self.columns.size else queries
+        features = engine.make_features(self.kernel, here, self.inducing)
+        design = Design(features.phi, scale_matrix(self.scale, self.constant_scale, len(self.inducing)))
+        mean, covariance = design.values(self.weights), design.covariance(self.inverse)
+        if self.dense:
+            diagonal = np.arange(2 * self.order)
+            missing = features.missing(self.kernel, here)[:, None] * np.tile(self.scale, 2) ** 2
+            covariance[:, diagonal, diagonal] += missing
+        return mean, covariance
+
+
+def scale_matrix(scale: FloatArray, constant_scale: FloatArray, count: int) -> FloatArray:
+    """S (2T, count + 1)."""
+    one = np.concatenate([np.repeat(scale[:, None], count, axis=1), constant_scale[:, None]], axis=1)
+    return np.concatenate([one, one])
+
+
+# ---- one candidate --------------------------------------------------------------------------------------------------
+
+
+class _Data(NamedTuple):
+    """Inputs with their observations, and the inducing inputs."""
+
+    inputs: FloatArray
+    replicates: Replicates
+    inducing: FloatArray
+    folds: np.ndarray  # of every observation
+
+    @property
+    def input_of(self) -> np.ndarray:
+        """The input of every observation."""
+        sizes = np.diff(np.append(self.replicates.starts, self.replicates.angles.size))
+        return np.repeat(np.arange(sizes.size), sizes)
+
+    def statistics(self, order: int, without: int | None = None) -> Statistics:
+        """Of all observations, or of all but those of a fold."""
+        weights = self.replicates.weights
+        if without is not None:
+            weights = np.where(self.folds == without, 0.0, weights)
+        waves = Replicates(self.replicates.angles, weights, self.replicates.starts).harmonics(order)
+        total = np.add.reduceat(weights, self.replicates.starts)
+        return Statistics(total, np.concatenate([waves.real, waves.imag], axis=1))
+
+
+@dataclass(frozen=True)
+class _Candidate:
+    """A kernel, the directions in which its hyper-parameters move, the order, and the centre of the prior."""
+
+    kernel: Any
+    directions: FloatArray  # (hyper-parameters, free)
+    order: int
+    prior_scale: float
+
+    @property
+    def free(self) -> int:
+        """Free hyper-parameters of the kernel."""
+        return self.directions.shape[1]
+
+    @property
+    def centre(self) -> FloatArray:
+        """Of the prior, where the search begins: what is added to the kernel's, log s, log c."""
+        t = np.arange(1.0, self.order + 1.0)
+        return np.concatenate(
+            [np.zeros(self.free), np.log(self.prior_scale / t), np.full(self.order, np.log(self.prior_scale))]
+        )
+
+    @property
+    def deviation(self) -> FloatArray:
+        """Standard deviations of the prior."""
+        return np.concatenate([np.full(self.free + self.order, 1.5), np.ones(self.order)])
+
+    @property
+    def bounds(self) -> FloatArray:
+        """Factors of e^±8, and the kernel's own bounds where its hyper-parameters move alone."""
+        out = self.centre[:, None] + np.array([-8.0, 8.0])
+        for j in range(self.free):
+            moved = np.flatnonzero(self.directions[:, j])
+            own = np.reshape(self.kernel.bounds, (-1, 2))[moved] - self.kernel.theta[moved, None]
+            out[j] = max(out[j, 0], own[:, 0].max()), min(out[j, 1], own[:, 1].min())
+        return out
+
+    def at(self, vector: FloatArray) -> tuple[Any, FloatArray, FloatArray]:
+        """The kernel, and the scales of processes and constants."""
+        kernel = self.kernel
+        if self.free:
+            kernel = kernel.clone_with_theta(kernel.theta + self.directions @ vector[: self.free])
+        return kernel, *np.exp(vector[self.free :]).reshape(2, self.order)
+
+    def raised(self, order: int, vector: FloatArray) -> FloatArray:
+        """Hyper-parameters of another order to begin with: those of this one, further ones as the last falls off."""
+        out = replace(self, order=order).centre
+        out[: self.free] = vector[: self.free]
+        for block in range(2):
+            mine = vector[self.free + block * self.order : self.free + (block + 1) * self.order]
+            theirs = slice(self.free + block * order, self.free + (block + 1) * order)
+            away = mine - self.centre[self.free + block * self.order : self.free + (block + 1) * self.order]
+            out[theirs] += np.concatenate([away, np.full(max(order - self.order, 0), 0.5 * away[-1])])[:order]
+        return out
+
+
+class _Learner:
+    """A candidate on data: evidence, its climb, the posterior and what it says of observations held out."""
+
+    def __init__(self, candidate: _Candidate, data: _Data, settings: HarmonicSettings = engine.SETTINGS):
+        self.candidate, self.data, self.settings = candidate, data, settings
+        self.statistics = data.statistics(candidate.order)
+        self._weights: FloatArray | None = None
+
+    def design(self, vector: FloatArray) -> Design:
+        """Features and scales at hyper-parameters."""
+        kernel, scale, constant_scale = self.candidate.at(vector)
+        features = engine.make_features(kernel, self.data.inputs, self.data.inducing)
+        return Design(features.phi, scale_matrix(scale, constant_scale, len(self.data.inducing)))
+
+    def negative_log_posterior(self, vector: FloatArray) -> tuple[float, FloatArray]:
+        """Minus evidence and log prior of hyper-parameters, with the gradient."""
+        candidate, data = self.candidate, self.data
+        kernel, scale, constant_scale = candidate.at(vector)
+        away = (vector - candidate.centre) / candidate.deviation
+        try:
+            features = engine.make_features(kernel, data.inputs, data.inducing)
+            design = Design(features.phi, scale_matrix(scale, constant_scale, len(data.inducing)))
+            mode = engine.find_mode(design, self.statistics, self._weights, self.settings)
+        except np.linalg.LinAlgError:
+            return np.inf, np.zeros(vector.size)
+        self._weights = mode.weights
+        slopes = engine.evidence_gradient(design, self.statistics, mode)
+        both = slopes.scales[: candidate.order] + slopes.scales[candidate.order :]
+        of_kernel = np.zeros(0)
+        if candidate.free:
+            back = engine.pull_back(kernel, data.inputs, data.inducing, features, slopes.features)
+            of_kernel = candidate.directions.T @ back
+        gradient = np.concatenate([of_kernel, both[:, :-1].sum(axis=1) * scale, both[:, -1] * constant_scale])
+        return -(mode.evidence - 0.5 * float(away @ away)), away / candidate.deviation - gradient
+
+    def learn(self, start: FloatArray, gain: float, max_steps: int = 40) -> FloatArray:
+        """The hyper-parameters of the highest evidence, nearby."""
+        # An observation tells about 0.02 nats of each logarithm, its prior the rest.
+        curvature = 0.02 * float(self.statistics.weight.sum()) + 0.5
+        return minimize(
+            self.negative_log_posterior,
+            start,
+            self.candidate.bounds,
+            curvature=curvature,
+            gain=gain,
+            max_steps=max_steps,
+        )
+
+    def posterior(self, vector: FloatArray) -> tuple[Design, Gaussian]:
+        """The variational Gaussian."""
+        design = self.design(vector)
+        mode = engine.find_mode(design, self.statistics, self._weights, self.settings)
+        return design, engine.find_gaussian(
+            design, self.statistics, engine.laplace(self.statistics, mode), self.settings
+        )
+
+    def held_out(self, design: Design, whole: Gaussian) -> FloatArray:
+        """Log densities of all observations, each by the others than its fold's, hyper-parameters kept."""
+        data, order = self.data, self.candidate.order
+        out, input_of = np.empty(data.folds.size), data.input_of
+        fewer = replace(self.settings, rounds=4, precision=0.1, n_points=16)
+        for fold in np.unique(data.folds):
+            rows = np.flatnonzero(data.folds == fold)
+            kept = data.statistics(order, without=fold)
+            there = engine.find_gaussian(design, kept, whole, fewer)
+            inputs, place = np.unique(input_of[rows], return_inverse=True)
+            F, C = there.predict(Design(design.features[inputs], design.scales))
+            out[rows] = engine.log_mixture(F[place], C[place], data.replicates.angles[rows], SETTINGS.n_points)
+        return out
+
+    def leave_one_out(self, design: Design, whole: Gaussian, held_out: FloatArray) -> FloatArray:
+        """Log densities of single observations by all others.
+
+        At inputs with several, one is taken from the Gaussian: C₋ = C(I - w V C)⁻¹, mean F - C₋ w (u - m).
+        """
+        replicates, input_of = self.data.replicates, self.data.input_of
+        alone = (self.statistics.weight[input_of] <= 1.0) | (np.bincount(input_of)[input_of] == 1) & (
+            replicates.weights <= 1.0
+        )
+        out, rows = held_out.copy(), np.flatnonzero(~alone)
+        if rows.size:
+            inputs, place = np.unique(input_of[rows], return_inverse=True)
+            F, C = whole.predict(Design(design.features[inputs], design.scales))
+            out[rows] = _remove_one(F, C, place, replicates.angles[rows], np.minimum(replicates.weights[rows], 1.0))
+        return out
+
+
+def _remove_one(
+    F: FloatArray, C: FloatArray, place: np.ndarray, angles: FloatArray, weights: FloatArray, block: int = 4096
+) -> FloatArray:
+    """Log densities of observations, each taken out of the Gaussian at its input (`place`)."""
+    moments = engine.mean_moments(F, engine.roots(C), engine.normal_points(F.shape[1], SETTINGS.n_points))
+    out, eye = np.empty(place.size), np.eye(F.shape[1])
+    for begin in range(0, place.size, block):
+        some = slice(begin, begin + block)
+        at, w = place[some], weights[some, None]
+        u = engine.sufficient_statistics(angles[some], F.shape[1] // 2)
+        wider = np.linalg.solve(eye - w[:, :, None] * C[at] @ moments.covariance[at], C[at])
+        wider = 0.5 * (wider + np.swapaxes(wider, 1, 2))
+        mean = F[at] - np.einsum("gab,gb->ga", wider, w * (u - moments.mean[at]))
+        out[some] = engine.log_mixture(mean, wider, angles[some], SETTINGS.n_points)
+    return out
+
+
+# ---- the choice -----------------------------------------------------------------------------------------------------
+
+
+class _Found(NamedTuple):
+    """The end of a search."""
+
+    posterior: HarmonicPosterior
+    leave_one_out: FloatArray  # of observations
+    held_out: FloatArray
+    converged: bool
+
+
+class _Trial(NamedTuple):
+    """A candidate with learnt hyper-parameters, and its mean log density of observations held out."""
+
+    candidate: _Candidate
+    vector: FloatArray
+    score: float
+
+
+class _Search:
+    """Candidates one after the other, on a part of the inputs; then the best on all."""
+
+    def __init__(self, model: HarmonicGPRegressor, merged: MergedTraining, blocks: np.ndarray | None):
+        self.rng = check.generator(model.random_state, "random_state")
+        self.prior_scale = check.single_positive(model.prior_scale, "prior_scale")
+        self.n_inducing = None if model.n_inducing is None else check.integer(model.n_inducing, "n_inducing", 1)
+        self.anisotropic = model.anisotropic
+        if not isinstance(self.anisotropic, bool):
+            check.choice(self.anisotropic, "anisotropic", ["auto"])
+        self.merged, self.blocks, self.gram = merged, blocks, model._is_gram()
+        self.compared: list[tuple[str, float]] = []
+        self.orders = self._orders(model.order)
+        self.kernels = self._kernels(model.kernel)
+        self._lines, self._verbose = ProgressLines("HarmonicGPRegressor"), int(model.verbose)
+
+    def _orders(self, order: Any) -> tuple[int, ...]:
+        """The orders to try, none that the angles do not support."""
+        supported = max(1, count_distinct(self.merged.replicates.angles) - 1)
+        if isinstance(order, str):
+            check.choice(order, "order", ["auto"])
+            return tuple(t for t in SETTINGS.orders if t <= supported)
+        wanted = check.integer(order, "order", minimum=1)
+        if wanted > supported:
+            warnings.warn(
+                f"order={wanted} is lowered to {supported}: y has {supported + 1} different angles, and an order needs "
+                "more of them than itself; give more rows or a lower order",
+                stacklevel=6,
+            )
+        return (min(wanted, supported),)
+
+    def _kernels(self, kernel: Any) -> list[tuple[Any, FloatArray]]:
+        """Kernels, and the directions in which their hyper-parameters move."""
+        inputs = self.merged.inputs
+        if self.gram:
+            return [(priors.gram_kernel(inputs), np.zeros((1, 0)))]
+        if kernel is None:
+            return [
+                (one, np.ones((one.n_dims, 1)) if self.anisotropic is not True else np.eye(one.n_dims))
+                for one in default_kernels(inputs)
+            ]
+        given = kernel if isinstance(kernel, (list, tuple)) and kernel else [kernel]
+        return [(priors.check_kernel(one), np.eye(one.n_dims)) for one in given]
+
+    def run(self) -> _Found:
+        """The posterior of the best candidate on all inputs."""
+        size = len(self.merged.inputs)
+        best = self._choose(self._take(SETTINGS.part))
+        every = _Sample(self, np.arange(size), last=True)
+        vector = best.vector
+        if size > SETTINGS.part:
+            learner = _Learner(best.candidate, self._take(SETTINGS.refine).data(best.candidate.order))
+            vector = learner.learn(vector, SETTINGS.gain, SETTINGS.refine_steps)
+        learner = _Learner(best.candidate, every.data(best.candidate.order))
+        return self._finish(learner, vector, every)
+
+    def _take(self, most: int) -> _Sample:
+        """A random part of the inputs, of whole groups where there are."""
+        size = len(self.merged.inputs)
+        return _Sample(self, np.sort(self.rng.permutation(size)[:most]))
+
+    def _choose(self, sample: _Sample) -> _Trial:
+        """The best candidate on a part of the inputs."""
+        middle = 2 if 2 in self.orders else self.orders[0]
+        trials = [self._try(_Candidate(*kernel, middle, self.prior_scale), sample) for kernel in self.kernels]
+        best = max(trials, key=lambda trial: trial.score)
+        if self._may_free(best.candidate):
+            best = max(best, self._try_free(best, sample), key=lambda trial: trial.score)
+        for orders in ([t for t in self.orders if t > middle], [t for t in self.orders if t < middle]):
+            for order in orders:
+                following = self._raise(best, order, sample)
+                if following.score <= best.score:
+                    break
+                best = following
+            if best.candidate.order != middle:
+                break
+        return best
+
+    def _is_alone(self, candidate: _Candidate) -> bool:
+        """Whether there is nothing to choose."""
+        return len(self.kernels) == len(self.orders) == 1 and not self._may_free(candidate)
+
+    def _may_free(self, candidate: _Candidate) -> bool:
+        """Whether columns may have length scales of their own instead of one for all."""
+        return self.anisotropic == "auto" and candidate.directions.shape[0] > candidate.free == 1 and not self.gram
+
+    def _try_free(self, best: _Trial, sample: _Sample) -> _Trial:
+        count = best.candidate.directions.shape[0]
+        candidate = replace(best.candidate, directions=np.eye(count))
+        start = np.concatenate([np.full(count, best.vector[0]), best.vector[1:]])
+        return self._try(candidate, sample, start)
+
+    def _raise(self, best: _Trial, order: int, sample: _Sample) -> _Trial:
+        candidate = replace(best.candidate, order=order)
+        return self._try(candidate, sample, best.candidate.raised(order, best.vector))
+
+    def _try(self, candidate: _Candidate, sample: _Sample, start: FloatArray | None = None) -> _Trial:
+        data = sample.data(candidate.order)
+        learner = _Learner(candidate, data)
+        vector = learner.learn(candidate.centre if start is None else start, SETTINGS.gain)
+        if self._is_alone(candidate):
+            return _Trial(candidate, vector, np.nan)
+        held_out = learner.held_out(*learner.posterior(vector))
+        score = float(np.average(held_out, weights=data.replicates.weights))
+        name = f"order {candidate.order}, {candidate.at(vector)[0]}"
+        self.compared.append((name, score))
+        if self._verbose:
+            self._lines(f"{name}: {score:.3f} held out", always=self._verbose > 1)
+        return _Trial(candidate, vector, score)
+
+    def _finish(self, learner: _Learner, vector: FloatArray, every: _Sample) -> _Found:
+        design, gaussian = learner.posterior(vector)
+        held_out = learner.held_out(design, gaussian)
+        singly = held_out
+        if self.blocks is not None:
+            data = every.data(learner.candidate.order)
+            by_inputs = _Learner(learner.candidate, data._replace(folds=every.folds(None, data.replicates)))
+            singly = by_inputs.held_out(design, gaussian)
+        singly = learner.leave_one_out(design, gaussian, singly)
+        kernel, scale, constant_scale = learner.candidate.at(vector)
+        data = learner.data
+        posterior = HarmonicPosterior(
+            kernel,
+            data.inducing,
+            scale,
+            constant_scale,
+            gaussian.weights,
+            gaussian.inverse,
+            len(data.inducing) == len(data.inputs),
+            every.columns(learner.candidate.order) if self.gram else np.empty(0, dtype=int),
+        )
+        return _Found(posterior, singly, held_out, gaussian.converged)
+
+
+class _Sample:
+    """Some of the inputs, with inducing inputs for every order and folds."""
+
+    def __init__(self, search: _Search, which: np.ndarray, last: bool = False):
+        self.search, self.which, self.last = search, which, last
+        self.replicates = search.merged.replicates.take(which)
+        self.inputs = search.merged.inputs[which]
+        self._inducing: dict[int, FloatArray] = {}
+        self._folds = self.folds(search.blocks, self.replicates)
+
+    def _count(self, order: int) -> int:
+        """Inducing inputs."""
+        if self.search.n_inducing is not None:
+            return min(self.search.n_inducing, len(self.inputs))
+        weights = SETTINGS.weights if self.last else SETTINGS.part_weights
+        return min(max(weights // (2 * order), SETTINGS.least_inducing), len(self.inputs))
+
+    def data(self, order: int) -> _Data:
+        """As a candidate of an order takes it."""
+        count = self._count(order)
+        if self.search.gram:
+            columns = self.columns(order)
+            matrix = self.search.merged.inputs[:, columns]
+            return _Data(matrix[self.which], self.replicates, matrix[columns], self._folds)
+        if count not in self._inducing:
+            self._inducing[count] = choose_inducing(self.inputs, count, self.search.rng)
+        return _Data(self.inputs, self.replicates, self._inducing[count], self._folds)
+
+    def columns(self, order: int) -> np.ndarray:
+        """Of a Gram matrix: the inputs that its others are explained best by, greedily."""
+        inside = self.search.merged.inputs[np.ix_(self.which, self.which)]
+        _, order_of, _, _ = lapack.dpstrf(inside, lower=1)
+        return np.sort(self.which[order_of[: self._count(order)] - 1])
+
+    def folds(self, blocks: np.ndarray | None, replicates: Replicates) -> np.ndarray:
+        """The fold of every observation: whole groups, whole inputs, or, of a single input, observations."""
+        sizes = np.diff(np.append(replicates.starts, replicates.angles.size))
+        few = self.last and self.which.size <= 2 * SETTINGS.part
+        wanted = SETTINGS.n_last_folds if few else SETTINGS.n_folds
+        units = np.arange(sizes.size) if blocks is None else np.unique(blocks[self.which], return_inverse=True)[1]
+        if np.unique(units).size < 2:
+            return _spread(replicates.angles.size, wanted, self.search.rng)
+        return np.repeat(_spread(int(units.max()) + 1, wanted, self.search.rng)[units], sizes)
+
+
+def _spread(count: int, folds: int, rng: np.random.Generator) -> np.ndarray:
+    """Random folds of equal size, to one, of so many."""
+    return rng.permutation(np.arange(count) % min(folds, count))
+
+
+def choose_inducing(inputs: FloatArray, count: int, rng: np.random.Generator, most: int = 5000) -> FloatArray:
+    """All inputs, or so many centres of k-means of (some of) them, each column measured by its spread."""
+    if count >= len(inputs):
+        return inputs
+    from sklearn.cluster import KMeans  # here, since it loads all metrics
+
+    spread = relative_scales(inputs)
+    some = inputs if len(inputs) <= most else inputs[rng.choice(len(inputs), most, replace=False)]
+    means = KMeans(count, n_init=1, max_iter=20, random_state=int(rng.integers(1 << 31))).fit(some / spread)
+    return np.asarray(means.cluster_centers_ * spread)
+
+
+def relative_scales(inputs: FloatArray) -> FloatArray:
+    """What columns (p,) are measured by: one, or their spreads where these are unequal."""
+    spread = inputs.std(axis=0)
+    spread = np.where(spread > 1e-12 * np.abs(inputs).max(axis=0, initial=1e-300), spread, 0.0)
+    if not (spread > 0.0).any():
+        return np.ones(inputs.shape[1])
+    spread = np.where(spread > 0.0, spread, spread.max())
+    return spread if spread.max() > SETTINGS.unequal * spread.min() else np.ones(spread.size)
+
+
+def default_kernels(inputs: FloatArray) -> list[Any]:
+    """Matérn-1/2 and Matérn-3/2 with a length scale for every column."""
+    relative = relative_scales(inputs)
+    length, shortest, longest = priors.distances(inputs / relative)
+    bounds = (0.1 * shortest * relative.min(), 100.0 * longest * relative.max())
+    return [
+        Matern(length * relative if relative.size > 1 else length * relative[0], bounds, nu=nu) for nu in (0.5, 1.5)
+    ]
