@@ -294,8 +294,8 @@ def members(model: Any, ax: Axes | None = None, **bar_options: Any) -> BarContai
     places = -np.arange(len(told))
     bars = ax.barh(places, [member.weight for member in told], **{"color": _BARS, "height": 0.7, **bar_options})
     for place, member in zip(places, told, strict=True):
-        text = f"{member.log_likelihood:.3f} nats" if np.isfinite(member.log_likelihood) else "not asked"
-        if member.status == "skipped":
+        text = f"{member.log_likelihood:.3f} nats" if member.inputs else "not asked"
+        if member.inputs and member.status == "skipped":
             text += f" at {member.inputs} inputs, skipped"
         ax.annotate(text, (member.weight, place), xytext=(4.0, 0.0), textcoords="offset points", va="center")
     ax.set_yticks(places, [member.name for member in told])

@@ -8,14 +8,12 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
-from mgvm._grids import periodic_grid
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.fitting import fit_moments
 from mgvm.circle.gvm import GvM
 from mgvm.regression.base import BaseCircularRegressor, merge_replicates, validate_queries, validate_training
 from mgvm.regression.noise import Replicates
-from mgvm.regression.prediction import cells
 
 
 class _OrderFit(NamedTuple):
@@ -112,28 +110,8 @@ def _fit_order(replicates: Replicates, order: int) -> _OrderFit:
     left = number - taken
     some = left > 1e-9 * number
     others = np.zeros((counts.size, order), dtype=complex)
-    if some.all() and counts.size > 1000:
-        # To first order in the share of an angle, 1/N: η moves by V⁻¹ (mean of the others - mean), V the covariance of
-        # the cosines and sines. What is left out is of order N⁻².
-        rest = (total - taken[:, None] * waves) / left[:, None]
-        move = np.linalg.solve(_covariance(eta[0]), _real(rest - total / number[:, None]).T).T
-        others = eta + move[:, :order] + 1j * move[:, order:]
-    elif some.any():
+    if some.any():
         rest = (total - (taken[:, None] * waves)[some]) / left[some, None]
         others[some] = fit_moments(rest, left[some], np.repeat(eta, int(some.sum()), axis=0))
     logs = (waves * others.conj()).real.sum(axis=1) - gvm_facts(others, 2).log_normalizer
     return _OrderFit(eta[0], logs[inverse])
-
-
-def _covariance(eta: ComplexArray) -> FloatArray:
-    """Of (cos ty, sin ty), t = 1, …, T, under GvM(η), (2T, 2T)."""
-    nodes = periodic_grid(cells(float(np.sum(np.arange(1, eta.size + 1) ** 2 * np.abs(eta)))))
-    weights = np.exp(GvM(eta).logpdf(nodes))
-    features = _real(np.exp(1j * np.multiply.outer(nodes, np.arange(1, eta.size + 1))))
-    weights = weights / weights.sum()
-    centred = features - weights @ features
-    return np.asarray(centred.T @ (weights[:, None] * centred))
-
-
-def _real(waves: ComplexArray) -> FloatArray:
-    return np.concatenate([waves.real, waves.imag], axis=-1)
