@@ -382,8 +382,8 @@ def fit_model(model: Any, data: _Training) -> Any:
 def _fit_all(model: Any, learnt: Any, data: _Training, tell: Callable[[str], object]) -> tuple[TimedFit[Any], str]:
     """Our model fitted to all rows, and what was learnt from how many.
 
-    Of many rows the kernel, the order of the noise and the members of a mixture are learnt from a part: those that
-    `learnt`, our model of the comparison, has seen, or a sample. Then parameters are refined on all, unless groups must
+    Of many rows a part tells the kernel, the order of the noise and the members of a mixture: those that `learnt`, our
+    model of the comparison, has seen, or a sample. Then parameters are refined on all, unless groups must
     be held out for that.
     """
     size, rows = CUBIC_COST.train, data.y.size
