@@ -2,6 +2,7 @@ __version__: str
 from mgvm import angles as angles
 from mgvm import circle as circle
 from mgvm import datasets as datasets
+from mgvm import features as features
 from mgvm import inference as inference
 from mgvm import learning as learning
 from mgvm import mixture as mixture

@@ -91,7 +91,8 @@ class CircularFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     def _angles(self, X: ArrayLike, *, reset: bool) -> FloatArray:
         """Checked columns in radians."""
         check.refuse_text(X, "leave it out, or make angles of it first")
-        values = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
+        with check.validating("X", X):
+            values = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
         return to_radians(values, self.unit)
 
     def __sklearn_tags__(self) -> Any:

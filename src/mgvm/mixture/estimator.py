@@ -162,7 +162,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         repeated.
         """
         check.refuse_text(X, "leave it out, or make angles of it first")
-        with check.validating("X"):
+        with check.validating("X", X):
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
         data = _merge_copies(self._in_radians(x), sample_weight)
         _check_settings(self, data)
@@ -242,7 +242,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """Checked rows (N, D) of angles, NaN where missing."""
         check_is_fitted(self)
         check.refuse_text(X, "leave it out, or make angles of it first")
-        with check.validating("X"):
+        with check.validating("X", X):
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return np.ascontiguousarray(check.angle_data_or_nan(self._in_radians(x), "X"))
 

@@ -88,7 +88,8 @@ class CircularRegressor(MixedRegressor):
 
     p(ψ | x) = Σ_k w_k p_k(ψ | x), the weights w on the simplex by maximum likelihood on held-out angles. No member is
     best everywhere: the planar process is best for smooth fields seen with one kind of scatter, the harmonic one where
-    spread, skew or modes follow the inputs, a forest with many columns. The mixture is hardly ever behind the best.
+    spread, skew or modes follow the inputs, a forest with many columns. The mixture is hardly ever
+    worse than the best of them.
 
     Parameters
     ----------
