@@ -14,6 +14,8 @@ from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.angles import from_radians, to_radians
 
+__all__ = ["CircularFeatures"]
+
 
 class CircularFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """cos kx and sin kx, k = 1 … order, of every column of angles: 359° and 1° become neighbours.
