@@ -56,8 +56,14 @@ def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
 
 
 @contextmanager
-def validating(name: str) -> Iterator[None]:
-    """Around scikit-learn's own checks: these look for NaN by a sum, which may overflow, and pass by huge integers."""
+def validating(name: str, value: Any = None) -> Iterator[None]:
+    """Around scikit-learn's own checks: these look for NaN by a sum, which may overflow, and pass by huge integers.
+
+    Dates in `value`, which they turn into days since 1970, are refused.
+    """
+    kinds = value.dtypes if hasattr(value, "dtypes") else [getattr(value, "dtype", None)]
+    if any(getattr(kind, "kind", "") in ("M", "m") for kind in np.atleast_1d(np.asarray(kinds, dtype=object))):
+        raise TypeError(f"{name} must be real numbers, got dates or times; make them angles or numbers first")
     try:
         with np.errstate(over="ignore", invalid="ignore"):
             yield

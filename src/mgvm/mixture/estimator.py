@@ -156,7 +156,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         A `sample_weight` is a number of copies of its row, which need not be whole: the fit is the same as with the row
         repeated.
         """
-        with check.validating("X"):
+        with check.validating("X", X):
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
         data = _merge_copies(x, sample_weight)
         _check_settings(self, data)
@@ -235,7 +235,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: ArrayLike) -> FloatArray:
         """Checked rows (N, D) of angles, NaN where missing."""
         check_is_fitted(self)
-        with check.validating("X"):
+        with check.validating("X", X):
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
         return np.ascontiguousarray(check.angle_data_or_nan(x, "X"))
 

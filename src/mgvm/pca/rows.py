@@ -233,7 +233,7 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
             )
         return array
     mapped = isinstance(X, np.memmap) and X.dtype.kind in "fiub"
-    with check.validating("X"):
+    with check.validating("X", X):
         return validate_data(
             estimator,
             X,
