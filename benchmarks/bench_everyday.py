@@ -408,8 +408,8 @@ REFERENCES = {
         MOTION + "from sklearn.decomposition import FactorAnalysis\n",
     ),
     "pass": Row(
-        "one numpy.exp of 2,000 × 512 numbers",
-        "np.exp(x)",
+        "`numpy.exp` of 2,000 × 512 numbers, 50 times",
+        "for _ in range(50):\n    np.exp(x)",
         "import numpy as np\nx = np.linspace(-30.0, 0.0, 2000 * 512)",
     ),
 }
@@ -431,9 +431,11 @@ _begin = {begin}
 _ask()
 _spent = _time.process_time() - _begin
 if {again} and _spent < 2.0:
-    _begin = _time.process_time()
-    _ask()
-    _spent = min(_spent, _time.process_time() - _begin)
+    # Clocks of CPU time may tick in milliseconds: what is short is asked for a fifth of a second.
+    _times, _begin = max(1, int(0.2 / max(_spent, 1e-3))), _time.process_time()
+    for _ in range(_times):
+        _ask()
+    _spent = (_time.process_time() - _begin) / _times
 import sys as _sys
 _unit = 2**20 if _sys.platform == "darwin" else 2**10
 _peak = _resource.getrusage(_resource.RUSAGE_SELF).ru_maxrss / _unit if _resource else float("nan")
@@ -545,6 +547,8 @@ def write_page(kept):
     """The page from all that was measured."""
     parts = [INTRODUCTION]
     for heading, rows in ROWS.items():
+        if not any(row.name in kept for row in rows):
+            continue
         parts += [
             f"## {heading}\n",
             "| asked | CPU s | beside | its CPU s | ratio | peak MB |\n|---|---:|---|---:|---:|---:|",
