@@ -58,7 +58,7 @@ def test_there_is_one_optimum_whatever_the_start():
     first = engine.find_mode(design, data, settings=EXACT)
     for seed in range(3):
         start = 3.0 * np.random.default_rng(seed).normal(size=design.shape)
-        again = engine.find_mode(design, data, start, EXACT)
+        again = engine.find_mode(design, data, [start], EXACT)
         # The tolerance, 1e-12 nats, is half a squared distance in weights: 1.4e-6.
         np.testing.assert_allclose(again.weights, first.weights, atol=3e-6)
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 from sklearn.gaussian_process.kernels import Matern
 
 from mgvm import _validation as check
@@ -52,6 +52,8 @@ class HarmonicSearchSettings:
     gain: float = 0.1  # nats that a step of the search must promise
     n_folds: int = 5  # of the choices, and of the last fit to many inputs
     n_last_folds: int = 10  # of the last fit to no more inputs than `part` twice
+    fold_rounds: int = 2  # of the variational Gaussian of a fold: scores are then right to some 0.003,
+    last_fold_rounds: int = 4  # and 0.001 here
     n_points: int = 32  # of a predictive density
     unequal: float = 3.0  # ratio of spreads from which on columns are measured each by its own
 
@@ -336,7 +338,7 @@ class _Learner:
     def __init__(self, candidate: _Candidate, data: _Data, settings: HarmonicSettings = engine.SETTINGS):
         self.candidate, self.data, self.settings = candidate, data, settings
         self.statistics = data.statistics(candidate.order)
-        self._weights: FloatArray | None = None
+        self._last: tuple[FloatArray, FloatArray] | None = None  # weights, and functions at the inducing inputs
 
     def design(self, vector: FloatArray) -> Design:
         """Features and scales at hyper-parameters."""
@@ -352,10 +354,10 @@ class _Learner:
         try:
             features = engine.make_features(kernel, data.inputs, data.inducing)
             design = Design(features.phi, scale_matrix(scale, constant_scale, len(data.inducing)))
-            mode = engine.find_mode(design, self.statistics, self._weights, self.settings)
+            mode = engine.find_mode(design, self.statistics, self._starts(design, features), self.settings)
         except np.linalg.LinAlgError:
             return np.inf, np.zeros(vector.size)
-        self._weights = mode.weights
+        self._last = mode.weights, features.factor @ (design.scales * mode.weights)[:, :-1].T
         slopes = engine.evidence_gradient(design, self.statistics, mode)
         both = slopes.scales[: candidate.order] + slopes.scales[candidate.order :]
         of_kernel = np.zeros(0)
@@ -364,6 +366,16 @@ class _Learner:
             of_kernel = candidate.directions.T @ back
         gradient = np.concatenate([of_kernel, both[:, :-1].sum(axis=1) * scale, both[:, -1] * constant_scale])
         return -(mode.evidence - 0.5 * float(away @ away)), away / candidate.deviation - gradient
+
+    def _starts(self, design: Design, features: engine.Features) -> list[FloatArray]:
+        """The weights of the last mode, and those with which the functions stay what they were."""
+        if self._last is None:
+            return []
+        weights, values = self._last
+        same = weights.copy()
+        inner = solve_triangular(features.factor, values, lower=True, check_finite=False)
+        same[:, :-1] = inner.T / design.scales[:, :-1]
+        return [weights, same]
 
     def learn(self, start: FloatArray, gain: float, max_steps: int = 40) -> FloatArray:
         """The hyper-parameters of the highest evidence, nearby."""
@@ -381,16 +393,19 @@ class _Learner:
     def posterior(self, vector: FloatArray) -> tuple[Design, Gaussian]:
         """The variational Gaussian."""
         design = self.design(vector)
-        mode = engine.find_mode(design, self.statistics, self._weights, self.settings)
+        mode = engine.find_mode(design, self.statistics, [] if self._last is None else self._last[:1], self.settings)
         return design, engine.find_gaussian(
             design, self.statistics, engine.laplace(self.statistics, mode), self.settings
         )
 
-    def held_out(self, design: Design, whole: Gaussian) -> FloatArray:
-        """Log densities of all observations, each by the others than its fold's, hyper-parameters kept."""
+    def held_out(self, design: Design, whole: Gaussian, rounds: int) -> FloatArray:
+        """Log densities of all observations, each by the others than its fold's, hyper-parameters kept.
+
+        The Gaussian of a fold is so many rounds away from that of all observations.
+        """
         data, order = self.data, self.candidate.order
         out, input_of = np.empty(data.folds.size), data.input_of
-        fewer = replace(self.settings, rounds=4, precision=0.1, n_points=16)
+        fewer = replace(self.settings, rounds=rounds, precision=0.1)
         for fold in np.unique(data.folds):
             rows = np.flatnonzero(data.folds == fold)
             kept = data.statistics(order, without=fold)
@@ -556,7 +571,7 @@ class _Search:
         vector = learner.learn(candidate.centre if start is None else start, SETTINGS.gain)
         if self._is_alone(candidate):
             return _Trial(candidate, vector, np.nan)
-        held_out = learner.held_out(*learner.posterior(vector))
+        held_out = learner.held_out(*learner.posterior(vector), SETTINGS.fold_rounds)
         score = float(np.average(held_out, weights=data.replicates.weights))
         name = f"order {candidate.order}, {candidate.at(vector)[0]}"
         self.compared.append((name, score))
@@ -566,12 +581,12 @@ class _Search:
 
     def _finish(self, learner: _Learner, vector: FloatArray, every: _Sample) -> _Found:
         design, gaussian = learner.posterior(vector)
-        held_out = learner.held_out(design, gaussian)
+        held_out = learner.held_out(design, gaussian, SETTINGS.last_fold_rounds)
         singly = held_out
         if self.blocks is not None:
             data = every.data(learner.candidate.order)
             by_inputs = _Learner(learner.candidate, data._replace(folds=every.folds(None, data.replicates)))
-            singly = by_inputs.held_out(design, gaussian)
+            singly = by_inputs.held_out(design, gaussian, SETTINGS.last_fold_rounds)
         singly = learner.leave_one_out(design, gaussian, singly)
         kernel, scale, constant_scale = learner.candidate.at(vector)
         data = learner.data
