@@ -471,7 +471,7 @@ def _by_points(F: FloatArray, C: FloatArray, least: int, most: int = 1024) -> It
     levels = np.ceil(np.log2(np.clip(least * (1.0 + spread), least, most))).astype(int)
     for level in np.unique(levels):
         points = normal_points(F.shape[1], 1 << int(level))
-        rows, size = np.flatnonzero(levels == level), max(1, (1 << 16) >> level)
+        rows, size = np.flatnonzero(levels == level), max(1, (1 << 13) >> level)
         for begin in range(0, rows.size, size):
             some = rows[begin : begin + size]
             yield some, spread_points(F[some], roots(C[some]), points)
