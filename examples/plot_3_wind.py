@@ -2,12 +2,16 @@
 Wind: directions over a map with their uncertainty
 ==================================================
 
-The direction of the wind over western Europe at one moment, at 300 random points of a grid. What was it at 300 others?
-The answer at each point is a distribution on the circle, not a number.
+For a meteorologist. Here is the direction of the wind over western Europe at one moment, at 300 random points of a
+grid. What was it at 300 others, and in the cities between them? The answer at each point is a distribution on the
+circle, not a number. On a file of your own, without Python::
+
+    mgvm regress stations.csv --angle direction_deg --inputs lon lat --unit compass --predict cities.csv
 """
 
 import matplotlib.pyplot as plt
 import numpy as np
+import pandas as pd
 from matplotlib.colors import LinearSegmentedColormap
 from matplotlib.lines import Line2D
 from matplotlib.patheffects import withStroke
@@ -17,9 +21,26 @@ from mgvm import plots
 from mgvm.datasets import load_wind_europe
 from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor
 
+# %%
+# A file of stations has columns such as these; ``stations = pd.read_csv("stations.csv")`` would read yours. Bearings,
+# in degrees clockwise from north, become angles in radians, counter-clockwise from east.
+
 wind = load_wind_europe()
-train, test = np.random.default_rng(0).permutation(wind.angles.size)[:600].reshape(2, 300)
-seen = wind.angles[test]
+columns = {
+    "lon": wind.positions[:, 0],
+    "lat": wind.positions[:, 1],
+    "direction_deg": mgvm.angles.to_compass(wind.angles),
+}
+stations = pd.DataFrame(columns)
+print(stations.head(3).to_string(index=False, float_format="%.1f"))
+positions = stations[["lon", "lat"]].to_numpy()
+angles = mgvm.angles.from_compass(stations["direction_deg"].to_numpy())
+
+# %%
+# Four models, from the simplest on, learn from the same points and predict the same others.
+
+train, test = np.random.default_rng(0).permutation(angles.size)[:600].reshape(2, 300)
+seen = angles[test]
 models = {
     "circular GP": mgvm.CircularGPRegressor(n_starts=1, random_state=0),
     "planar GP": ProjectedGPRegressor(),
@@ -29,8 +50,8 @@ models = {
 nodes = np.linspace(-np.pi, np.pi, 1024, endpoint=False)
 logs, mass, predicted = {}, {}, {}
 for name, model in models.items():
-    model.fit(wind.positions[train], wind.angles[train])
-    dist = model.predict_dist(wind.positions[test])
+    model.fit(positions[train], angles[train])
+    dist = model.predict_dist(positions[test])
     logs[name] = dist.logpdf(seen)
     # The mass of the highest-density region that ends at what was seen: below 0.9, that lies in the 90 % region.
     values = dist[:, None].logpdf(nodes)
@@ -50,6 +71,17 @@ for name in models:
     inside = "".join(f"{100 * np.mean(mass[name] <= share):>6.0f} %" for share in (0.5, 0.9))
     print(f"  {name:<20}{logs[name].mean():>10.3f}{difference:>17}{inside}")
 print("Nats per observation, higher is better; uniform: -1.838.")
+
+# %%
+# The answer in the cities: the bearing the wind comes from, and the 90 % highest-density region around it.
+
+cities = {"London": (-0.13, 51.51), "Paris": (2.35, 48.86), "Dublin": (-6.26, 53.35), "Edinburgh": (-3.19, 55.95)}
+cities |= {"Brussels": (4.35, 50.85), "Lyon": (4.84, 45.76), "Stavanger": (5.73, 58.97)}
+forecast = models["circular GP"].predict_dist(np.array(list(cities.values())))
+for name, dist in zip(cities, forecast, strict=True):
+    arcs = [mgvm.angles.to_compass(arc[::-1]).round() for arc in dist.interval(0.9)]
+    region = " and ".join(f"{begin:.0f}° to {end:.0f}°" for begin, end in arcs)
+    print(f"  {name:<12}{mgvm.angles.to_compass(dist.mean_direction()):>5.0f}°   90 %: {region}")
 
 # %%
 # On the left, what was predicted at 45 of the held-out points, and what was seen there. On the right, the prediction
@@ -80,10 +112,10 @@ def choose_apart(places, count=45, apart=1.15):
 
 figure, (left, right) = plt.subplots(1, 2, figsize=(13.0, 9.1))
 figure.subplots_adjust(left=0.045, right=0.995, top=0.915, bottom=0.15, wspace=0.09)
-shown = choose_apart(wind.positions[test])
-draw_arrows(left, wind.positions[train], wind.angles[train] + np.pi, 0.17, color=GREY, width=0.0021)
+shown = choose_apart(positions[test])
+draw_arrows(left, positions[train], angles[train] + np.pi, 0.17, color=GREY, width=0.0021)
 downwind = mgvm.GridDensity(predicted["circular GP"][shown][:, None].logpdf(nodes - np.pi))
-places = wind.positions[test][shown]
+places = positions[test][shown]
 plots.arcs(downwind, *places.T, left, observed=seen[shown] + np.pi, radius=22, color=SLATE, zorder=2.5)
 left.plot(*places.T, "o", color=INK, markersize=2.6, zorder=4)
 left.set_title(f"at {len(shown)} held-out points: what was seen, and what was predicted")
@@ -110,8 +142,6 @@ draw_arrows(right, grid[inner].reshape(-1, 2), direction[inner].ravel() + np.pi,
 bar = figure.colorbar(shades, cax=right.inset_axes((0.15, -0.085, 0.7, 0.018)), orientation="horizontal", extend="max")
 bar.set_label("circular standard deviation of the prediction, degrees")
 right.set_title("everywhere: the mean direction that is predicted")
-cities = {"London": (-0.13, 51.51), "Paris": (2.35, 48.86), "Dublin": (-6.26, 53.35), "Edinburgh": (-3.19, 55.95)}
-cities |= {"Brussels": (4.35, 50.85), "Lyon": (4.84, 45.76), "Stavanger": (5.73, 58.97)}
 for name, place in cities.items():
     right.plot(*place, "o", color="white", markeredgecolor=INK, markersize=5.5, zorder=4)
     halo = [withStroke(linewidth=2.5, foreground="white")]

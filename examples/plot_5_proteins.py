@@ -2,10 +2,14 @@
 Proteins: a Ramachandran plot that can be asked
 ===============================================
 
-The backbone of a protein turns by the angles phi and psi at every residue, the side chain by chi1. A mixture on the
-torus learns the density of all three from residues of 40 proteins and is scored on those of ten others. Glycine,
-proline, and residues before a proline, whose backbones turn otherwise, are left out, and so is alanine, which has no
-chi1.
+For a structural biologist. The backbone of a protein turns by the angles phi and psi at every residue, the side chain
+by chi1. A mixture on the torus learns the density of all three from residues of 40 proteins and is scored on those of
+ten others. Glycine, proline, and residues before a proline, whose backbones turn otherwise, are left out, and so is
+alanine, which has no chi1.
+
+On a file of your own with columns of angles, without Python::
+
+    mgvm density residues.csv --angles phi psi chi1 --unit degrees --report residues.html
 """
 
 import matplotlib.pyplot as plt
@@ -72,6 +76,21 @@ for name in places:
         probability = side_chain[name].pdf(grid[density]).sum() * 2 * np.pi / grid.size
         cells.append(f"{probability:.2f} ({share.mean():.2f})")
     print(f"  {name:<18}" + "".join(f"{cell:>16}" for cell in cells))
+
+# %%
+# Which residues of the held-out proteins are unusual? Those outside the 99.9 % highest-density region of the backbone:
+# candidates for strain, or for an error in the model of the structure.
+
+log_density = score_backbone(test)
+drawn, _ = mixture.sample(20_000, random_state=0)
+threshold = np.quantile(score_backbone(drawn), 0.001)
+where, what = residues.structure[chosen & in_test], residues.residue[chosen & in_test]
+unusual = np.argsort(log_density)[: np.count_nonzero(log_density < threshold)]
+print(f"Outside the 99.9 % region: {unusual.size} of {len(test):,} residues; the first:")
+for row in unusual[:5]:
+    phi, psi = np.rad2deg(test[row, :2])
+    name = f"{where[row]} {what[row]}"
+    print(f"  {name:<12} phi {phi:>5.0f}°  psi {psi:>5.0f}°  log density {log_density[row]:.1f}")
 
 # %%
 # Highest-density regions of the backbone, and the side chain at two places of it.

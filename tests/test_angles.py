@@ -247,3 +247,14 @@ def test_importing_angles_stays_light():
     code = "import sys, mgvm.angles; print([m for m in ('scipy', 'sklearn', 'numba') if m in sys.modules])"
     result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert result.stdout.strip() == "[]"
+
+
+@pytest.mark.parametrize("statistic", [angles.mean, angles.resultant_length, angles.variance, angles.median])
+def test_masked_angles_are_left_out(statistic):
+    x = np.array([[0.1, 0.4, 3.0], [1.0, 2.0, 0.3]])
+    masked = np.ma.array(x, mask=[[False, False, True], [False, True, False]])
+    masked.data[0, 2] = np.nan
+    expected = [statistic(x[0, :2]), statistic(x[1, [0, 2]])]
+    np.testing.assert_allclose(statistic(masked, axis=1), expected, rtol=1e-15)
+    # Python's own NaN is still told apart from what is masked.
+    assert np.isnan(statistic(np.ma.array([0.1, np.nan, 1.0], mask=[True, False, False])))

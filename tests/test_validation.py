@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 
 from mgvm import MGvM, VonMises
@@ -21,6 +22,12 @@ def test_masked_numbers_are_missing(dtype):
     with pytest.raises(ValueError, match="x must be finite, got .*nan.* at index 1"):
         check.finite_complex(masked, "x")
     np.testing.assert_array_equal(check.finite(np.ma.array([1.0, 2.0]), "x"), [1.0, 2.0])
+
+
+def test_names_of_columns_are_cut():
+    with pytest.raises(TypeError, match="whose columns x+… are not numbers") as error:
+        check.real(pd.DataFrame({"x" * 100_000: ["a"]}), "X")
+    assert len(str(error.value)) < 400
 
 
 def test_missing_integers_of_pandas():

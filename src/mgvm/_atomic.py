@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import glob
 import os
 import tempfile
 import time
@@ -31,19 +32,51 @@ def atomic_write(path: Path, *, force: bool) -> Iterator[BinaryIO]:
 def partial_file(path: Path, *, stale: float = 3600.0) -> Iterator[Path]:
     """An empty file beside `path` that no other process writes to; it is removed at the end if it is still there.
 
-    Partial files of the same name that are older than `stale` seconds belong to processes that were killed: they are
-    removed as well.
+    It is locked for as long. Partial files of the same name that nobody holds belong to processes that were killed, and
+    are removed as well; where the system knows no locks, those older than `stale` seconds.
     """
-    for leftover in path.parent.glob(f".{path.name}.*.part"):
-        if time.time() - leftover.stat().st_mtime > stale:
+    for leftover in path.parent.glob(f".{glob.escape(path.name)}.*.part"):
+        if _is_abandoned(leftover, stale):
             leftover.unlink(missing_ok=True)
     handle, name = tempfile.mkstemp(prefix=f".{path.name}.", suffix=".part", dir=path.parent)
-    os.close(handle)
     partial = Path(name)
     try:
-        yield partial
+        locked = _lock(handle)
+        if not locked:
+            os.close(handle)
+        try:
+            yield partial
+        finally:
+            if locked:
+                os.close(handle)
     finally:
         partial.unlink(missing_ok=True)
+
+
+def _lock(handle: int) -> bool:
+    """Whether a file could be locked against other processes; the lock ends with the process, however that ends."""
+    try:
+        import fcntl
+
+        fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except (ImportError, OSError):  # Windows, some network drives, or somebody else's
+        return False
+    return True
+
+
+def _is_abandoned(leftover: Path, stale: float, made: float = 5.0) -> bool:
+    """Whether a partial file belongs to no living process; within `made` seconds it may not be locked yet."""
+    try:
+        age = time.time() - leftover.stat().st_mtime
+        if age > stale:
+            return True
+        handle = os.open(leftover, os.O_RDONLY)
+    except OSError:  # it has just gone, or is not ours to look at
+        return False
+    try:
+        return age > made and _lock(handle)
+    finally:
+        os.close(handle)
 
 
 def _check_place(path: Path, force: bool) -> None:

@@ -59,6 +59,7 @@ __all__ = [
     "from_radians",
 ]
 
+UNITS = ("radians", "degrees", "compass", "hours")  # of estimators, by name
 Axis = int | tuple[int, ...] | None
 
 _EPS = float(np.finfo(float).eps)
@@ -187,6 +188,11 @@ def _sample(x: ArrayLike, weights: ArrayLike | None, axis: Axis, nan_policy: str
     array = check.angle_data_or_nan(x, "x")
     check.choice(nan_policy, "nan_policy", ("propagate", "raise", "omit"))
     weight = check.weights_like(weights, array.shape)
+    if isinstance(
+        x, np.ma.MaskedArray
+    ):  # masked is left out, as in NumPy; NaN may also be a computation that went wrong
+        hidden = np.ma.getmaskarray(x)
+        array, weight = np.where(hidden, 0.0, array), np.where(hidden, 0.0, weight)
     missing = np.isnan(array)
     if nan_policy == "raise" and missing.any():
         check.angles(array, "x")
@@ -231,7 +237,7 @@ def mean(
     axis : int, tuple of int or None, default None
         Axes to reduce; None reduces all.
     nan_policy : {'propagate', 'raise', 'omit'}, default 'propagate'
-        What a NaN in `x` does: make the result NaN, raise, or be left out.
+        What a NaN in `x` does: make the result NaN, raise, or be left out. What a masked array masks is left out.
 
     Returns
     -------

@@ -220,3 +220,15 @@ class TestBadInput:
             WrappedNormal.fit([0.3, 0.3, 0.3 + 2 * np.pi, 1.0], weights=[1, 1, 1, 0])
         with pytest.warns(DegreesWarning):
             WrappedNormal.fit([10.0, 200.0, 350.0])
+
+
+def test_a_fit_that_doubles_cannot_resolve_is_refused():
+    # Quantiles of a normal with standard deviation s round to the next double, u apart: u/2 of 0.4/s of the mass.
+    steps = np.array([-2.0, -1.0, 0.0, 1.0, 2.0])
+    with pytest.raises(
+        ValueError, match="within .* radians of their mean 3, and doubles there are 4e-16 apart.*as equal"
+    ):
+        WrappedNormal.fit(3.0 + 10.0 * np.spacing(3.0) * steps)
+    dist = WrappedNormal.fit(3.0 + 1000.0 * np.spacing(3.0) * steps)
+    lower, upper = dist.interval(0.5)[0]
+    assert dist.cdf(upper) - dist.cdf(lower) == pytest.approx(0.5, abs=2 * 0.4 / 1400)

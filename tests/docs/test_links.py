@@ -10,7 +10,13 @@ DOCS = ROOT / "docs"
 GUIDE = [*sorted(DOCS.glob("*.md")), *sorted(DOCS.glob("paper/*.md"))]
 PAGES = [*sorted(ROOT.glob("*.md")), *GUIDE]
 LINK = re.compile(r"!?\[(?:[^\[\]]|\[[^\]]*\])*\]\(([^()\s]+)\)")
-GENERATED = {"auto_gallery/index": "../examples/GALLERY_HEADER.rst"}  # made by the build from these
+
+
+def source(name):
+    """What the build makes a page of the gallery from; all others are there."""
+    if name == "auto_gallery/index":
+        return "../examples/GALLERY_HEADER.rst"
+    return re.sub(r"^auto_gallery/(plot_\w+)$", r"../examples/\1.py", name)
 
 
 def without_code(text):
@@ -28,7 +34,7 @@ def broken(page):
         if re.match(r"[a-z]+:", target):
             continue
         name, _, anchor = target.partition("#")
-        path = page.parent / GENERATED.get(name, name) if name else page
+        path = page.parent / source(name) if name else page
         if not path.exists():
             yield f"{target}: there is no {path}"
         elif anchor and anchor not in anchors(path):

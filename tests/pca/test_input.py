@@ -6,9 +6,10 @@ import warnings
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 
-from mgvm import CircularPCA
-from mgvm.pca import KinematicTree
+from mgvm import CircularPCA, TorusMixture
+from mgvm.pca import PPCA, KinematicTree
 
 
 def rows(count=60, columns=6):
@@ -137,3 +138,35 @@ def test_rows_of_another_width():
         model.posterior(changed((0, 0), np.nan))
     with pytest.raises(ValueError, match="n_samples"):
         model.sample(0)
+
+
+@pytest.mark.parametrize("estimator", [CircularPCA(1, max_iter=5), PPCA(1)], ids=["circular", "linear"])
+@pytest.mark.parametrize(
+    ("scale", "text"),
+    [(1e154, "squares overflow; divide"), (1.7e308, "squares overflow"), (1e-160, "underflows; scale them up")],
+)
+def test_numbers_whose_squares_are_none_are_refused(estimator, scale, text):
+    rows = scale * np.random.default_rng(0).uniform(-1, 1, (20, 4))
+    with pytest.raises(ValueError, match=text):
+        clone(estimator).fit(rows)
+    with pytest.raises(ValueError, match=r"whole number beyond 1.8e308"):
+        clone(estimator).fit(np.full((20, 4), 10**400, dtype=object))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_dates_and_noise_below_the_doubles_are_refused():
+    line = np.sort(np.random.default_rng(0).uniform(0, 1, 24))[:, None]
+    with pytest.raises(ValueError, match="noise variance comes out as .* scale X"):
+        CircularPCA(1, random_state=0).fit(1e-150 * np.hstack([line] * 4))
+    for estimator in (CircularPCA(1), PPCA(1), TorusMixture(1)):
+        with pytest.raises(TypeError, match="got dates or times"):
+            estimator.fit(np.full((20, 4), "2020-01-01", dtype="M8[D]"))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_rows_without_noise_do_not_leap_to_none():
+    # Points on a line, some columns constant: every M-step lowers the noise to its floor, and EM goes on by leaps.
+    line = np.sort(np.random.default_rng(0).uniform(0, 10, 24))[:, None]
+    model = CircularPCA(1, random_state=0, max_iter=30).fit(np.hstack([line, np.ones((24, 1))] * 4))
+    assert np.isfinite(model.transform(np.hstack([line, np.ones((24, 1))] * 4))).all()
+    assert model.noise_variance_ > 1e-12

@@ -219,3 +219,15 @@ def test_progress_is_printed_where_it_is_asked_for(monkeypatch, capsys):
     assert "KernelCircularRegressor: prediction" in text
     KernelCircularRegressor().fit(X, Y).predict(X)
     assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("name", ["neighbours", "circular"])
+def test_whole_numbers_beyond_the_doubles_are_named(name):
+    with pytest.raises(ValueError, match=r"X holds a whole number beyond 1.8e308"):
+        clone(MODELS[name]).fit(np.full((20, 1), 10**400, dtype=object), Y)
+
+
+@pytest.mark.parametrize("name", ["neighbours", "kernel", "stack"])
+def test_angles_that_are_hardly_numbers_raise_no_warning_of_numpy(name):
+    angles = 5e-324 * (np.arange(20) // 2)  # steps whose square is zero
+    assert np.isfinite(clone(MODELS[name]).fit(X, angles).predict_dist(X).moment(1)).all()

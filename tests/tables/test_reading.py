@@ -2,12 +2,14 @@
 
 import builtins
 import gzip
+import tracemalloc
 
 import numpy as np
 import pandas as pd
 import pytest
+from pandas.io import common
 
-from mgvm.tables import TableError, read_table
+from mgvm.tables import TableError, find_columns, hours_of_day, numbers, read_table, reading
 
 TEXT = "# stations\nname,lon,dir\nKiel,10.1,350\n# in between\nUlm,10.0,\nBonn,7.1,10.5\n"
 
@@ -106,3 +108,80 @@ def test_parquet_without_its_package_names_it(tmp_path, monkeypatch):
     monkeypatch.setattr(pd, "read_parquet", lambda path: __import__("pyarrow"))
     with pytest.raises(TableError, match="pip install pyarrow"):
         read_table(path)
+
+
+def test_comments_mixed_columns_and_letters_in_a_file_of_many_parts(tmp_path):
+    # Parts of a quarter of a megabyte are parsed one by one: "07" must not be a number in the one and text in another.
+    rows = [f"{row % 360},07,Köln" for row in range(60_000)] + ["1,A7,Köln"]
+    rows[30_000:30_000] = ["# in the middle"]
+    text = "dir,station,place\n" + "\n".join(rows) + "\n"
+    for content in (text.encode(), text.encode("cp1252")):
+        frame = read_table(written(tmp_path, "long.csv", content))
+        assert frame["station"].unique().tolist() == ["07", "A7"]
+        assert frame["dir"].sum() == sum(row % 360 for row in range(60_000)) + 1
+        assert frame["place"].unique().tolist() == ["Köln"]
+
+
+def test_reading_takes_the_memory_of_its_columns(tmp_path):
+    # 200,000 rows are 9 MB of text and 8 MB of numbers; the text was held three times over, by four bytes a letter.
+    path = tmp_path / "long.csv"
+    rng = np.random.default_rng(0)
+    pd.DataFrame({name: rng.uniform(size=200_000) for name in "abc"}).to_csv(path, index=False)
+    tracemalloc.start()
+    read_table(path)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 2.5 * 3 * 8 * 200_000
+
+
+@pytest.mark.parametrize("ending", ["gz", "bz2", "xz", "zip"])
+def test_a_small_file_that_unpacks_to_much_is_refused_before_memory_is_spent(tmp_path, ending):
+    path = tmp_path / f"bomb.csv.{ending}"
+    with common.get_handle(path, "wb", compression="infer", is_text=False) as handles:
+        handles.handle.write(b"dir\n" + b"0\n" * 3_000_000)
+    assert path.stat().st_size < 60_000
+    tracemalloc.start()
+    with pytest.raises(TableError, match=r"more than 1 MB once it is unpacked.*max_bytes.*--max-bytes"):
+        read_table(path, max_bytes=1_000_000)
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < 20e6  # what is read, and the modules that are loaded on the way
+    assert len(read_table(path, max_bytes=6_000_004)) == 3_000_000
+
+
+def test_parquet_is_refused_by_what_it_says_of_itself(tmp_path):
+    path = tmp_path / "bomb.parquet"
+    pd.DataFrame({"dir": np.zeros(1_000_000)}).to_parquet(path)
+    assert path.stat().st_size < 60_000
+    with pytest.raises(TableError, match="more than 1 MB"):
+        read_table(path, max_bytes=1_000_000)
+
+
+def test_the_limit_is_a_share_of_the_free_memory(tmp_path, monkeypatch):
+    monkeypatch.setattr(reading, "_free_memory", lambda: 30)
+    with pytest.raises(TableError, match="more than 0 MB"):
+        read_table(written(tmp_path, "a.csv", TEXT * 9))
+    monkeypatch.undo()
+    assert reading._free_memory() > 10e6
+
+
+def test_names_and_cells_of_megabytes_are_cut(tmp_path):
+    name = "x" * 2_000_000
+    with pytest.raises(
+        TableError, match=r"column 2 has a name of 2,000,000 characters .*first line the header"
+    ) as error:
+        read_table(written(tmp_path, "a.csv", f"dir,{name}\n1,2\n"))
+    assert len(str(error.value)) < 400
+    with pytest.raises(TableError, match=r"150,001 columns.*observation have a line") as error:
+        read_table(written(tmp_path, "a.csv", "," * 150_000 + "\n1\n"))
+    for act in (
+        lambda: find_columns(pd.DataFrame({name: [1.0], "dir": [2.0]}), ["dri"]),
+        lambda: find_columns(pd.DataFrame({"dir": [2.0]}), [name]),
+        lambda: numbers(pd.DataFrame({"dir": ["1", name]}), "dir"),
+        lambda: numbers(pd.DataFrame({name: ["1", "calm"]}), name),
+        lambda: numbers(pd.DataFrame({"dir": [name, "x"]}), "dir"),
+        lambda: hours_of_day(pd.DataFrame({"at": [name]}), "at"),
+    ):
+        with pytest.raises(TableError) as error:
+            act()
+        assert len(str(error.value)) < 1200

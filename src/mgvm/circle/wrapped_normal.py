@@ -369,7 +369,13 @@ class WrappedNormal(CircularDistribution):
         """
         angles = check.angle_data(data)
         sample = Sample.of(angles, check.weights(weights, angles.shape), cls.__name__)
-        return cls(*maximum_likelihood(sample))
+        mu, sigma = maximum_likelihood(sample)
+        if sigma < 256.0 * np.spacing(abs(mu)):  # the nearest double is off by 1/500 of a quantile's mass, and more
+            raise ValueError(
+                f"the angles lie within {sigma:.1g} radians of their mean {mu:.6g}, and doubles there are "
+                f"{np.spacing(abs(mu)):.1g} apart: no distribution so narrow can be resolved; take them as equal"
+            )
+        return cls(mu, sigma)
 
 
 def _mass_between(mu: FloatArray, sigma: FloatArray, x: FloatArray) -> FloatArray:

@@ -87,6 +87,10 @@ def _run(options: argparse.Namespace) -> int:
         return 3
     except (OSError, ImportError):
         raise
+    except MemoryError as error:
+        why = str(error) or "there is not enough of it for so many rows and columns; take a part of them"
+        print(f"mgvm {options.command}: out of memory: {why}", file=sys.stderr)
+        return 3
     except Exception as error:
         if os.environ.get("MGVM_TRACEBACK"):
             raise

@@ -62,6 +62,12 @@ def add_file_flags(parser: argparse.ArgumentParser, written: str) -> None:
         default=[],
         help="what else marks a missing value, besides nothing, NA, NaN, null: --missing=-999 say",
     )
+    reading.add_argument(
+        "--max-bytes",
+        type=int,
+        metavar="N",
+        help="the most that a file may hold once it is unpacked (default: a third of the memory that is free)",
+    )
     writing = parser.add_argument_group("writing")
     writing.add_argument(
         "--out", type=Path, metavar="FILE", help=f"write {written} as CSV or Parquet, by the name's ending"
@@ -108,7 +114,9 @@ def read(path: Path, call: argparse.Namespace) -> pd.DataFrame:
     """The table in a file."""
     from mgvm.tables.reading import read_table
 
-    return read_table(path, separator=call.separator, decimal=call.decimal, missing=call.missing)
+    return read_table(
+        path, separator=call.separator, decimal=call.decimal, missing=call.missing, max_bytes=call.max_bytes
+    )
 
 
 # ---- files to be written --------------------------------------------------------------------------------------------

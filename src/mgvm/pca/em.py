@@ -7,6 +7,7 @@ M-step finds W by least squares, its structure kept, then the noise and the prio
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Callable, Iterator
 from dataclasses import replace
@@ -202,7 +203,9 @@ class Leap(NamedTuple):
         there = points[0] + 2.0 * share * first + share**2 * bend
         weights = scale * there[:-1].reshape(path[-1].weights.shape)
         return Leap(self.longest, taken=True), path[-1]._replace(
-            weights=weights, noise_variance=float(np.exp(there[-1]))
+            weights=weights,
+            # Rows without noise would leap towards none at all, which the M-step does not allow.
+            noise_variance=float(np.exp(max(there[-1], points[-1][-1] - math.log(100.0)))),
         )
 
 
@@ -214,6 +217,11 @@ def maximize(sums: Statistics, structure: Structure, prior: priors.Prior) -> Par
     varied = sums.squares - sums.cross[:, -1] ** 2 / np.maximum(sums.counts, 1.0)
     least = 1e-9 * max(float(varied.sum()), 1e-7 * float(sums.squares.sum())) / seen
     noise = max(residual(sums, weights) / seen, least)
+    if not 1e-305 < noise < np.inf:
+        raise ValueError(
+            f"the noise variance comes out as {noise:.3g}, which doubles do not resolve; scale X so that its columns "
+            "vary by about 1"
+        )
     return Parameters(weights, noise, priors.fit_prior(sums.shares, sums.sums, prior))
 
 

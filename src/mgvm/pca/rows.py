@@ -21,6 +21,7 @@ from typing import Any, Literal, Protocol
 import numpy as np
 from sklearn.utils.validation import validate_data
 
+from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.pca.e_step import Engine, MeanField, Parameters, RowMoments, Statistics, expectation, sum_statistics
 
@@ -232,14 +233,16 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
             )
         return array
     mapped = isinstance(X, np.memmap) and X.dtype.kind in "fiub"
-    return validate_data(
-        estimator,
-        X,
-        reset=reset,
-        dtype=None if mapped else np.float64,
-        ensure_all_finite=False if mapped else "allow-nan",
-        ensure_min_samples=2 if reset else 1,
-    )
+    check.refuse_text(X, "leave it out")
+    with check.validating("X", X):
+        return validate_data(
+            estimator,
+            X,
+            reset=reset,
+            dtype=None if mapped else np.float64,
+            ensure_all_finite=False if mapped else "allow-nan",
+            ensure_min_samples=2 if reset else 1,
+        )
 
 
 def refuse(facts: RowFacts) -> None:
@@ -261,6 +264,7 @@ def refuse(facts: RowFacts) -> None:
         )
     if (facts.least == facts.most).all():
         raise ValueError("all columns are constant: there are no angles to learn")
+    check.moderate_scale(facts.least, facts.most, "X")
 
 
 def warn_about(facts: RowFacts, size: int, *, structured: bool) -> None:

@@ -26,6 +26,12 @@ class RefusedError(Exception):
     """Writing would destroy something, or cannot be done where it was asked for."""
 
 
+def shown(value: Any, width: int = 60) -> str:
+    """What a message shows of a name or a cell: its repr, cut where it is long."""
+    text = str(value)
+    return repr(text) if len(text) <= width else f"{text[: width - 1]!r}…"
+
+
 def find_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
     """The names, once each is known to be a column of the table.
 
@@ -54,24 +60,28 @@ def find_columns(frame: pd.DataFrame, names: Iterable[str]) -> list[str]:
     known = [str(name) for name in frame.columns]
     for name in asked:
         if name not in known:
-            raise TableError(f"there is no column {name!r}{_suggest(name, known)} The columns are {_list_names(known)}")
+            raise TableError(
+                f"there is no column {shown(name)}{_suggest(name, known)} The columns are {_list_names(known)}"
+            )
         if known.count(name) > 1:
-            raise TableError(f"there are {known.count(name)} columns called {name!r}; rename all but one")
+            raise TableError(f"there are {known.count(name)} columns called {shown(name)}; rename all but one")
         if asked.count(name) > 1:
-            raise TableError(f"column {name!r} was asked for twice; name every column once")
+            raise TableError(f"column {shown(name)} was asked for twice; name every column once")
     return asked
 
 
 def _suggest(name: str, known: list[str]) -> str:
     plain = {column.strip().lower(): column for column in reversed(known)}
-    close = difflib.get_close_matches(name.strip().lower(), plain, n=2, cutoff=0.6)
-    found = [repr(plain[word]) for word in close]
+    # Names of any length are compared in no time that way.
+    plain = {word[:100]: column for word, column in plain.items()}
+    close = difflib.get_close_matches(name.strip().lower()[:100], plain, n=2, cutoff=0.6)
+    found = [shown(plain[word]) for word in close]
     return f"; did you mean {' or '.join(found)}?" if found else "."
 
 
-def _list_names(known: list[str], shown: int = 12) -> str:
-    more = f" and {len(known) - shown} more" if len(known) > shown else ""
-    return ", ".join(map(repr, known[:shown])) + more
+def _list_names(known: list[str], most: int = 12) -> str:
+    more = f" and {len(known) - most} more" if len(known) > most else ""
+    return ", ".join(shown(name) for name in known[:most]) + more
 
 
 def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
@@ -104,8 +114,8 @@ def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
     column = frame[name]
     if is_time(column):
         raise TableError(
-            f"column {name!r} holds time stamps ({_first_text(column)}), not numbers; make them hours, days or a time "
-            "of day (on the command line --time-as hours, days or time-of-day)"
+            f"column {shown(name)} holds time stamps ({_first_text(column)}), not numbers; make them hours, days or a "
+            "time of day (on the command line --time-as hours, days or time-of-day)"
         )
     if column.dtype.kind in "iufb":
         values = column.to_numpy(dtype=float, na_value=np.nan)
@@ -115,7 +125,7 @@ def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
     bad = np.flatnonzero(np.isinf(values))
     if bad.size:
         raise TableError(
-            f"column {name!r} is infinite in row {bad[0] + 1}; leave the cell empty if the value is not known"
+            f"column {shown(name)} is infinite in row {bad[0] + 1}; leave the cell empty if the value is not known"
         )
     return values
 
@@ -125,7 +135,7 @@ def refuse_constant(name: str, values: FloatArray) -> None:
     there = values[~np.isnan(values)]
     if there.size > 1 and np.ptp(there) == 0.0:
         raise TableError(
-            f"column {name!r} is {there[0]:g} in every row: there is nothing to learn; choose another column"
+            f"column {shown(name)} is {there[0]:g} in every row: there is nothing to learn; choose another column"
         )
 
 
@@ -133,8 +143,8 @@ def _refuse_texts(column: pd.Series, name: str) -> None:
     """An error where none of the first cells is a number, and none is written as one with a decimal comma."""
     some = [cell for cell in column.head(50) if not is_missing(cell)]
     if not any(_is_number(cell) or _DECIMAL_COMMA.fullmatch(str(cell)) for cell in some) and len(some) > 1:
-        shown = ", ".join(map(repr, dict.fromkeys(map(str, some[:3]))))
-        raise TableError(f"column {name!r} holds no numbers ({shown}, ...); choose another column")
+        first = ", ".join(shown(cell) for cell in dict.fromkeys(map(str, some[:3])))
+        raise TableError(f"column {shown(name)} holds no numbers ({first}, ...); choose another column")
 
 
 def _is_number(cell: Any) -> bool:
@@ -155,9 +165,9 @@ def _number(cell: Any, row: int, name: str) -> float:
     else:
         cure = (
             "repair it, leave the cell empty, or, if it marks a missing value, read the file with missing=[...] "
-            f"(on the command line --missing {cell!r})"
+            f"(on the command line --missing {shown(cell)})"
         )
-    raise TableError(f"column {name!r} holds {cell!r} in row {row + 1}, which is no number; {cure}")
+    raise TableError(f"column {shown(name)} holds {shown(cell)} in row {row + 1}, which is no number; {cure}")
 
 
 def is_missing(cell: Any) -> bool:
@@ -178,4 +188,4 @@ def is_time(column: pd.Series) -> bool:
 
 
 def _first_text(column: pd.Series) -> str:
-    return repr(str(next(cell for cell in column if not is_missing(cell))))
+    return shown(next(cell for cell in column if not is_missing(cell)))

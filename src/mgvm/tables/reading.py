@@ -2,14 +2,21 @@
 
 from __future__ import annotations
 
+import bz2
 import difflib
+import gzip
 import io
+import lzma
 import warnings
-from collections.abc import Sequence
+import zipfile
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, BinaryIO, cast
 
-from mgvm.tables.columns import TableError
+from mgvm import _validation as check
+from mgvm.tables.columns import TableError, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -39,6 +46,7 @@ def read_table(
     separator: str | None = None,
     decimal: str = ".",
     missing: Sequence[str] = (),
+    max_bytes: int | None = None,
 ) -> pd.DataFrame:
     r"""The table in a file, one row an observation, columns named by its first line.
 
@@ -53,6 +61,9 @@ def read_table(
         What stands before the fraction of a number.
     missing : sequence of str
         What else marks a missing value, besides nothing, NA, NaN, null and the like: "-999", say.
+    max_bytes : int, optional
+        The most that a file may hold once it is unpacked; by default a third of the memory that is free. A longer one
+        is refused before the memory is spent: some kilobytes may unpack to gigabytes.
 
     Raises
     ------
@@ -73,15 +84,17 @@ def read_table(
     """
     path = Path(path)
     _refuse_absent(path)
+    limit = _free_memory() // 3 if max_bytes is None else check.integer(max_bytes, "max_bytes", minimum=1)
     if kind_of(path) == "parquet":
-        frame = _read_parquet(path)
+        frame = _read_parquet(path, limit)
         if missing:
             frame = frame.replace(dict.fromkeys([*missing, *_as_numbers(missing)]))
     else:
-        text = _read_text(path)
         between = separator or ("\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ",")
-        _refuse_other_separator(path, text, between)
-        frame = _parse(path, text, between, decimal, missing)
+        try:
+            frame = _read_text(path, limit, "utf-8-sig", between, decimal, missing)
+        except UnicodeDecodeError:  # what spreadsheets write where they do not write UTF-8, all 256 letters
+            frame = _read_text(path, limit, "cp1252", between, decimal, missing)
     if not len(frame.columns) or not len(frame):
         raise TableError(
             f"{path} has {'no rows below its header' if len(frame.columns) else 'no columns'}; nothing to read"
@@ -104,11 +117,14 @@ def _refuse_absent(path: Path) -> None:
     raise TableError(f"there is no file {path}{hint}")
 
 
-def _read_parquet(path: Path) -> pd.DataFrame:
+def _read_parquet(path: Path, limit: int) -> pd.DataFrame:
     import pandas as pd
 
     try:
+        _refuse_long_parquet(path, limit)
         return pd.read_parquet(path)
+    except TableError:
+        raise
     except ImportError:
         raise TableError(
             f"{path}: reading Parquet needs one more package, pip install pyarrow; or save the table as CSV"
@@ -119,75 +135,219 @@ def _read_parquet(path: Path) -> pd.DataFrame:
         raise TableError(f"{path} is no Parquet file that can be read: {_short(error)}") from None
 
 
-def _read_text(path: Path) -> str:
-    """The file's text without its comment lines."""
-    import pandas.io.common as common
+def _refuse_long_parquet(path: Path, limit: int) -> None:
+    """An error where the columns, eight bytes a number, do not fit; the file says so before they are unpacked."""
+    from pyarrow import parquet
 
+    facts = parquet.read_metadata(path)
+    packed = sum(facts.row_group(group).total_byte_size for group in range(facts.num_row_groups))
+    if max(packed, 8 * facts.num_rows * facts.num_columns) > limit:
+        raise _too_long(path, limit)
+
+
+# ---- text, a part at a time ------------------------------------------------------------------------------------------
+
+
+class _Unpacked(io.RawIOBase):
+    """The bytes of a file, unpacked, up to a limit; what goes wrong on the way is a `TableError`."""
+
+    def __init__(self, path: Path, source: BinaryIO, limit: int) -> None:
+        self._path, self._source, self._limit, self._done = path, source, limit, 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        try:
+            content = self._source.read(len(buffer))
+        except Exception as error:  # gzip, bz2, lzma and zip have no error in common
+            raise _damaged(self._path, error) from None
+        self._done += len(content)
+        if self._done > self._limit:
+            raise _too_long(self._path, self._limit)
+        buffer[: len(content)] = content
+        return len(content)
+
+
+class _Lines:
+    """Text without its comment lines, read in parts, so that a long file is never held whole."""
+
+    def __init__(self, text: io.TextIOWrapper) -> None:
+        self._text = text
+
+    def read(self, size: int = -1) -> str:
+        """About so many characters, whole lines; none at the end."""
+        while part := self._text.read(size):
+            part += self._text.readline()
+            if "#" in part:
+                part = "".join(line for line in io.StringIO(part, newline="") if not line.startswith("#"))
+            if part:
+                return part
+        return ""
+
+    def __iter__(self) -> Iterator[str]:
+        return (line for line in self._text if not line.startswith("#"))
+
+
+def _open_packed(path: Path, stack: ExitStack) -> BinaryIO:
+    """A file to be read unpacked; pandas would unpack a ZIP archive whole before the first byte is read."""
+    ending = path.suffix.lower()
+    if ending != ".zip":
+        opener: Any = {".gz": gzip.open, ".bz2": bz2.open, ".xz": lzma.open}.get(ending, open)
+        return cast(BinaryIO, stack.enter_context(opener(path, "rb")))
+    archive = stack.enter_context(zipfile.ZipFile(path))
+    files = [name for name in archive.namelist() if not name.endswith("/")]
+    if len(files) != 1:
+        raise TableError(f"{path} holds {len(files)} files, and a table is one; unpack it and name one of them")
+    return cast(BinaryIO, stack.enter_context(archive.open(files[0])))
+
+
+@contextmanager
+def _open_text(path: Path, limit: int, encoding: str) -> Iterator[_Lines]:
+    """The lines of a file."""
+    with ExitStack() as stack:
+        try:
+            source = _open_packed(path, stack)
+        except PermissionError:
+            raise TableError(f"{path} may not be read: permission denied") from None
+        except TableError:
+            raise
+        except Exception as error:  # as above
+            raise _damaged(path, error) from None
+        content = io.BufferedReader(_Unpacked(path, source, limit), 1 << 16)
+        begin = content.peek()
+        errors = "strict" if encoding.startswith("utf") else "replace"
+        if b"\0" in begin or begin.startswith((b"PK\x03\x04", b"PAR1", b"\x1f\x8b")):
+            raise TableError(
+                f"{path} is no text: it looks like a binary file, whatever its name says; save the table as CSV"
+            )
+        yield _Lines(io.TextIOWrapper(content, encoding=encoding, errors=errors, newline=""))
+
+
+def _damaged(path: Path, error: Exception) -> TableError:
+    return TableError(f"{path} cannot be unpacked: {_short(error)}; is it whole, and does its ending tell the truth?")
+
+
+def _too_long(path: Path, limit: int) -> TableError:
+    return TableError(
+        f"{path} holds more than {limit / 1e6:,.0f} MB once it is unpacked, the most that is read here; read a part of "
+        "it, or allow more with max_bytes (on the command line --max-bytes), if there is memory for three times as much"
+    )
+
+
+def _free_memory() -> int:
+    """Bytes that a program may still ask for, as far as the system tells."""
+    found = []
     try:
-        with common.get_handle(path, "rb", compression="infer", is_text=False) as handles:
-            content = handles.handle.read()
-    except PermissionError:
-        raise TableError(f"{path} may not be read: permission denied") from None
-    except Exception as error:  # gzip, bz2, lzma and zip have no error in common
-        raise TableError(
-            f"{path} cannot be unpacked: {_short(error)}; is it whole, and does its ending tell the truth?"
-        ) from None
-    if not content.strip():
+        lines = Path("/proc/meminfo").read_text(encoding="ascii").splitlines()
+        found += [1024 * int(line.split()[1]) for line in lines if line.startswith("MemAvailable:")]
+        group = Path("/sys/fs/cgroup")
+        found.append(int((group / "memory.max").read_text()) - int((group / "memory.current").read_text()))
+    except (OSError, ValueError, IndexError):
+        pass  # another system, or no limit
+    try:
+        import resource
+
+        used = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+        allowed = resource.getrlimit(resource.RLIMIT_AS)[0]
+        found += [allowed - used] if allowed != resource.RLIM_INFINITY else []
+    except ImportError:
+        pass  # Windows
+    return max(min(found, default=8 * 2**30), 0)
+
+
+def _read_text(
+    path: Path, limit: int, encoding: str, between: str, decimal: str, missing: Sequence[str]
+) -> pd.DataFrame:
+    with _open_text(path, limit, encoding) as lines:
+        _refuse_header(path, [line for line in islice(lines, 20) if line.strip()], between)
+    try:
+        with _open_text(path, limit, encoding) as lines:
+            return _parse(path, lines, between, decimal, missing, low_memory=True)
+    except _MixedTypesError:  # parts of a column were read as numbers and parts as text: all in one go, then
+        with _open_text(path, limit, encoding) as lines:
+            return _parse(path, lines, between, decimal, missing, low_memory=False)
+    except _NoTableError as error:
+        with _open_text(path, limit, encoding) as lines:
+            raise TableError(f"{path} is no table: {_ragged(lines, between) or _short(error)}") from None
+
+
+def _refuse_header(path: Path, lines: list[str], between: str, most_columns: int = 100_000) -> None:
+    """An error where columns are separated by something else, or are none that people have."""
+    if not lines:
         raise TableError(f"{path} is empty: nothing but blanks in it")
-    if b"\0" in content[:65536] or content.startswith((b"PK\x03\x04", b"PAR1", b"\x1f\x8b")):
+    header = lines[0].strip("\r\n")
+    if header.count(between) >= most_columns:
         raise TableError(
-            f"{path} is no text: it looks like a binary file, whatever its name says; save the table as CSV"
+            f"{path} has {header.count(between) + 1:,} columns, and at most {most_columns:,} are read; is its first "
+            "line the header, and does every observation have a line of its own?"
         )
-    try:
-        text = content.decode("utf-8-sig")
-    except UnicodeDecodeError:
-        text = content.decode("cp1252", errors="replace")  # what spreadsheets write where they do not write UTF-8
-    return "".join(line for line in io.StringIO(text) if not line.startswith("#"))
-
-
-def _refuse_other_separator(path: Path, text: str, between: str) -> None:
-    header = text.lstrip().splitlines()[0] if text.strip() else ""
     if between in header:
         return
     for other, name in _SEPARATORS.items():
         if other in header and other != between:
-            shown = "'\\t'" if other == "\t" else f"'{other}'"
-            rest = text.lstrip().splitlines()[1:20]
-            comma = any("," in line for line in rest)
+            mark = "'\\t'" if other == "\t" else f"'{other}'"
+            comma = any("," in line for line in lines[1:])
             more = ", and decimal=',' (--decimal ,), for its numbers have decimal commas" if comma else ""
             raise TableError(
-                f"{path} is separated by {name}: its first line is {header[:60]!r}; read it with separator={shown} "
-                f"(on the command line --separator {shown}){more}"
+                f"{path} is separated by {name}: its first line is {shown(header)}; read it with separator={mark} "
+                f"(on the command line --separator {mark}){more}"
             )
 
 
-def _parse(path: Path, text: str, between: str, decimal: str, missing: Sequence[str]) -> pd.DataFrame:
+class _NoTableError(Exception):
+    """The parser found no table."""
+
+
+class _MixedTypesError(Exception):
+    """Parts of a column were taken for numbers and parts for text."""
+
+
+def _parse(
+    path: Path, lines: _Lines, between: str, decimal: str, missing: Sequence[str], *, low_memory: bool
+) -> pd.DataFrame:
     import pandas as pd
 
     options: dict[str, Any] = {"sep": between, "decimal": decimal, "na_values": list(missing), "index_col": False}
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error", pd.errors.ParserWarning)
-            warnings.simplefilter("ignore", pd.errors.DtypeWarning)
-            return pd.read_csv(io.StringIO(text), skipinitialspace=True, low_memory=False, **options)
+            warnings.simplefilter("error" if low_memory else "ignore", pd.errors.DtypeWarning)
+            frame = pd.read_csv(lines, skipinitialspace=True, low_memory=low_memory, **options)
+    except (TableError, UnicodeDecodeError):
+        raise
+    except pd.errors.DtypeWarning:
+        raise _MixedTypesError from None
     except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, ValueError) as error:
-        raise TableError(f"{path} is no table: {_ragged(text, between) or _short(error)}") from None
+        raise _NoTableError(str(error)) from None
+    _refuse_long_names(path, frame)
+    return frame
 
 
-def _ragged(text: str, between: str) -> str | None:
+def _refuse_long_names(path: Path, frame: pd.DataFrame, longest: int = 1000) -> None:
+    """An error where a name has more characters than anybody types."""
+    for place, name in enumerate(map(str, frame.columns), start=1):
+        if len(name) > longest:
+            raise TableError(
+                f"{path}: column {place} has a name of {len(name):,} characters ({shown(name)}); "
+                "is its first line the header?"
+            )
+
+
+def _ragged(lines: _Lines, between: str) -> str | None:
     """The first line with more fields than the header, as a sentence."""
     import csv
 
     width = 0
-    for number, fields in enumerate(csv.reader(io.StringIO(text), delimiter=between)):
+    for number, fields in enumerate(csv.reader(lines, delimiter=between)):
         width = width or len(fields)
         if len(fields) > width:
             comma = (
                 " Are there decimal commas? Then columns must be separated by something else." if between == "," else ""
             )
             return (
-                f"row {number} has {len(fields)} fields where the header has {width} ({between.join(fields)[:60]!r}); "
-                f"put quotes around fields that hold {between!r}.{comma}"
+                f"row {number} has {len(fields)} fields where the header has {width} "
+                f"({shown(between.join(fields[:60]))}); put quotes around fields that hold {between!r}.{comma}"
             )
     return None
 

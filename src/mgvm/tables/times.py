@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from mgvm._validation import FloatArray
-from mgvm.tables.columns import TableError, find_columns, is_missing
+from mgvm.tables.columns import TableError, find_columns, is_missing, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -60,7 +60,7 @@ def _clock(cell: Any, row: int, name: str) -> float:
     found = _CLOCK.fullmatch(cell) if isinstance(cell, str) else None
     if found is None or int(found[1]) > 24 or int(found[2]) > 59:
         raise TableError(
-            f"column {name!r} holds {cell!r} in row {row + 1}, which is no time of day like 17:30; repair it"
+            f"column {shown(name)} holds {shown(cell)} in row {row + 1}, which is no time of day like 17:30; repair it"
         )
     return int(found[1]) + int(found[2]) / 60.0 + float(found[3] or 0.0) / 3600.0
 
@@ -94,7 +94,7 @@ def elapsed(frame: pd.DataFrame, name: str, step: str, origin: str | None = None
     moments = pd.to_datetime(pd.Series(stamps, dtype=object), utc=True).dt.tz_localize(None)
     if origin is None:
         if moments.isna().all():
-            raise TableError(f"column {name!r} holds no time stamp at all; choose another column")
+            raise TableError(f"column {shown(name)} holds no time stamp at all; choose another column")
         origin = moments.min().normalize().isoformat()
     ticks = (moments - pd.Timestamp(origin)) / pd.Timedelta(hours=1)
     return ticks.to_numpy(dtype=float) / (24.0 if step == "days" else 1.0), origin
@@ -116,8 +116,8 @@ def _stamps(column: pd.Series) -> list[Any]:
                 found.append(pd.NaT if text is None else pd.Timestamp(_year_first(text, day_first)))
         except ValueError:
             raise TableError(
-                f"column {name!r} holds {text!r} in row {row + 1}, which is no time stamp like 2024-03-01 17:30; "
-                "repair it, or leave the cell empty"
+                f"column {shown(name)} holds {shown(text)} in row {row + 1}, which is no time stamp like "
+                "2024-03-01 17:30; repair it, or leave the cell empty"
             ) from None
     return found
 
@@ -140,7 +140,7 @@ def _day_first(texts: list[str | None], name: str) -> bool:
     day, month = any(int(parts[1]) > 12 for parts in loose), any(int(parts[3]) > 12 for parts in loose)
     if day == month:
         raise TableError(
-            f"column {name!r} holds dates like {loose[0].string!r}, whose day and month cannot be told apart; write "
-            "them as 2024-03-01"
+            f"column {shown(name)} holds dates like {shown(loose[0].string)}, whose day and month cannot be told "
+            "apart; write them as 2024-03-01"
         )
     return day

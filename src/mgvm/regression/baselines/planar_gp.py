@@ -569,7 +569,7 @@ class ProjectedGPRegressor(_PlanarGPRegressor):
     n_starts : int, default 3
         Searches from different starts.
     tuning_rows : int, default 1500
-        Hyper-parameters are learnt from at most so many inputs, drawn at random.
+        Hyper-parameters are learnt on at most so many inputs, drawn at random.
     random_state : int, RandomState, Generator or None, default 0
         Of the starts.
     verbose : int, default 0
@@ -656,7 +656,7 @@ class WrappedGPRegressor(_PlanarGPRegressor):
     n_starts : int, default 3
         Searches from different starts.
     tuning_rows : int, default 1500
-        Hyper-parameters are learnt from at most so many inputs, drawn at random.
+        Hyper-parameters are learnt on at most so many inputs, drawn at random.
     random_state : int, RandomState, Generator or None, default 0
         Of the starts.
     verbose : int, default 0

@@ -522,7 +522,7 @@ class NeighborsPropagation:
     def _first(self) -> tuple[FloatArray, FloatArray]:
         """Sites to begin with, and a change to try.
 
-        Sweeps that hear few neighbors settle in little time, also under smooth kernels.
+        Sweeps that hear few neighbors converge in little time, also under smooth kernels.
         """
         sites = np.zeros((self.observations.size, 5))
         if self.coarse is None:
@@ -554,7 +554,7 @@ class NeighborsPropagation:
         near: float | None = None,
         most: int | None = None,
     ) -> FloatArray:
-        """Sites after sequential sweeps, which settle where parallel updates would overshoot.
+        """Sites after sequential sweeps, which converge where parallel updates would overshoot.
 
         The first is over all inputs of `order`, the others over those that still move by more than `near`
         standard deviations and their neighbors: a few stubborn ones cost little.

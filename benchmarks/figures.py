@@ -1,0 +1,168 @@
+"""The two figures of the README that come of benchmarks: ``python benchmarks/figures.py speed calibration``.
+
+Each measures, writes its numbers to docs/measured/<name>.csv, and draws docs/images/<name>.png from that file; with
+``--draw`` it draws alone. Speed takes a minute, calibration some ten CPU-minutes.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import warnings
+from pathlib import Path
+
+import bench_logpdf
+import bench_regression_calibration as simulation
+import numpy as np
+from bench_regression_speed import elapsed, europe, planar
+from matplotlib.figure import Figure
+from timing import cpu_times, peer
+
+from mgvm import CircularGPRegressor, scores
+from mgvm._numerics.gvm_order_two import order_two_moments
+from mgvm.regression.prior import default_kernels
+
+DOCS = Path(__file__).parents[1] / "docs"
+OURS, THEIRS, GRID = "#0072B2", "#9AA5AF", "#E6E8EA"
+MASSES = np.arange(0.1, 0.96, 0.05).round(2)
+
+
+# ---- speed -----------------------------------------------------------------------------------------------------------
+
+
+def measure_speed():
+    """Rows (task, package, seconds)."""
+    names = {
+        "mgvm, one von Mises": "mgvm",
+        "scipy.stats.vonmises, one distribution": "SciPy",
+        "PyRecEst, one von Mises": "PyRecEst",
+        "pycircstat2, one von Mises": "pycircstat2",
+    }
+    functions = bench_logpdf.dists(np.random.default_rng(0))
+    times = cpu_times({name: functions[name] for name in names if name in functions}, repeats=9)
+    task = "log density of an angle\n(von Mises)"
+    rows = [(task, names[name], seconds / bench_logpdf.SIZE) for name, seconds in times.items()]
+    rows += [("normaliser and moments\nof a GvM of order 2", *row) for row in measure_moments()]
+    X, y = europe(600)
+    task = "Gaussian process regression,\n600 wind directions"
+    theirs = elapsed(lambda: [planar(kernel, 2, X, y) for kernel in default_kernels(X)])
+    CircularGPRegressor().fit(X[:50], y[:50])  # compiles
+    rows += [(task, "mgvm", elapsed(lambda: CircularGPRegressor().fit(X, y)))]
+    return [*rows, (task, "scikit-learn on (cos, sin)", theirs)]
+
+
+def measure_moments(size=4096, grid=5000):
+    """Of 4,096 distributions at a total concentration below 100: ours, and sums over a grid as is often done."""
+    rng = np.random.default_rng(0)
+    eta = 10 ** rng.uniform(-2, 1.5, (size, 2)) * np.exp(1j * rng.uniform(-np.pi, np.pi, (size, 2)))
+    waves = np.exp(-1j * np.arange(5)[:, None] * np.linspace(-np.pi, np.pi, grid, endpoint=False))
+
+    def by_grid():
+        values = (eta[0, :, None] * waves[1:3]).real.sum(axis=0)
+        density = np.exp(values - values.max())
+        return waves @ density
+
+    functions = {"mgvm": lambda: order_two_moments(eta), "NumPy, 5,000 grid points": by_grid}
+    counts = {"mgvm": size}
+    if peer("pyrecest"):
+        from pyrecest.distributions.circle.generalized_von_mises_distribution import GvMDistribution
+
+        dist = np.array([0.5, 1.0]), np.array([2.0, 1.0])
+        functions["PyRecEst, normaliser alone"] = lambda: GvMDistribution(*dist).norm_const
+    return [(name, seconds / counts.get(name, 1)) for name, seconds in cpu_times(functions, repeats=7).items()]
+
+
+def draw_speed(rows):
+    """Bars on a logarithmic scale, a panel a task."""
+    tasks = list(dict.fromkeys(row[0] for row in rows))
+    figure = Figure(figsize=(11.0, 2.9), dpi=110, layout="constrained")
+    for ax, task in zip(figure.subplots(1, len(tasks)), tasks, strict=True):
+        found = [(name, float(seconds)) for what, name, seconds in rows if what == task]
+        names, seconds = zip(*found, strict=True)
+        bars = ax.barh(names, seconds, color=[OURS if name == "mgvm" else THEIRS for name in names], log=True)
+        ax.bar_label(bars, [tell(value) for value in seconds], padding=3, fontsize=9)
+        ax.set_title(task, fontsize=10.5)
+        ax.set_xlim(min(seconds) / 3, max(seconds) * 12)
+        ax.invert_yaxis()
+        ax.set_xticks([], minor=True)
+        ax.set_xticks([])
+        ax.tick_params(axis="y", labelsize=9.5, length=0)
+        ax.spines[["top", "right", "bottom"]].set_visible(False)
+    figure.supxlabel("CPU time, logarithmic scale", fontsize=9.5, color="#4D4D4D")
+    return figure
+
+
+def tell(seconds):
+    """With a unit."""
+    for factor, unit in ((1e9, "ns"), (1e6, "µs"), (1e3, "ms")):
+        if seconds * factor < 1000:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
+# ---- calibration -----------------------------------------------------------------------------------------------------
+
+
+def measure_calibration(sets=10):
+    """Rows (nominal share, measured share, standard error over data sets), over all kinds of simulated data."""
+    shares = []
+    for cell in simulation.CELLS:
+        for seed in range(sets if cell.inputs < 100 else max(sets // 3, 2)):
+            ((X, y), (X_new, y_new)), _ = simulation.simulated(cell, np.random.default_rng(1000 + seed))
+            dist = simulation.fitted(cell, X, y).predict_dist(X_new)
+            shares.append(scores.coverage(dist, y_new, MASSES))
+        print(f"{cell}: {len(shares)} data sets", flush=True)
+    shares = np.array(shares)
+    errors = shares.std(axis=0, ddof=1) / np.sqrt(len(shares))
+    return [(len(shares), *row) for row in zip(MASSES, shares.mean(axis=0), errors, strict=True)]
+
+
+def draw_calibration(rows):
+    """Measured against nominal coverage."""
+    count, nominal, measured, error = np.array([[float(cell) for cell in row] for row in rows]).T
+    figure = Figure(figsize=(4.4, 4.2), dpi=110, layout="constrained")
+    ax = figure.subplots()
+    ax.plot([0, 100], [0, 100], color="#1A1A1A", linewidth=1.0)
+    ax.errorbar(100 * nominal, 100 * measured, 200 * error, fmt="o", color=OURS, markersize=4.5, capsize=2.5)
+    ax.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
+    ax.set_xlabel("mass of the highest-density region, %")
+    ax.set_ylabel("held-out angles inside, % (± 2 SE)")
+    ax.set_title(f"{count[0]:.0f} simulated data sets", fontsize=11)
+    ax.grid(color=GRID)
+    ax.set_axisbelow(True)
+    return figure
+
+
+# ---- both ------------------------------------------------------------------------------------------------------------
+
+FIGURES = {
+    "speed": (measure_speed, draw_speed, ("task", "package", "cpu_seconds")),
+    "calibration": (measure_calibration, draw_calibration, ("data_sets", "nominal", "inside", "standard_error")),
+}
+
+
+def main():
+    """Measure and draw what was named."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("names", nargs="+", choices=FIGURES)
+    parser.add_argument("--draw", action="store_true", help="draw what was measured before")
+    options = parser.parse_args()
+    warnings.simplefilter("ignore")
+    for name in options.names:
+        measure, draw, columns = FIGURES[name]
+        path = DOCS / "measured" / f"{name}.csv"
+        if not options.draw:
+            with path.open("w", newline="", encoding="utf-8") as file:
+                writer = csv.writer(file, lineterminator="\n")
+                writer.writerow(columns)
+                writer.writerows(
+                    [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in measure()
+                )
+        with path.open(newline="", encoding="utf-8") as file:
+            rows = list(csv.reader(file))[1:]
+        draw(rows).savefig(DOCS / "images" / f"{name}.png")
+        print(f"wrote {path} and {DOCS / 'images' / name}.png", flush=True)
+
+
+if __name__ == "__main__":
+    main()
