@@ -24,6 +24,7 @@ from mgvm.features import CircularFeatures as CircularFeatures
 from mgvm.mixture import TorusMixture as TorusMixture
 from mgvm.pca import CircularPCA as CircularPCA
 from mgvm.regression import CircularGPRegressor as CircularGPRegressor
+from mgvm.regression import CircularRegressor as CircularRegressor
 from mgvm.regression import CircularStackingRegressor as CircularStackingRegressor
 from mgvm.regression import HarmonicGPRegressor as HarmonicGPRegressor
 from mgvm.saving import load as load

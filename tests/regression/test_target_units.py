@@ -8,7 +8,7 @@ from portable import von_mises_draws
 from sklearn.base import clone
 
 import mgvm
-from mgvm import CircularGPRegressor, CircularStackingRegressor, angles
+from mgvm import CircularGPRegressor, CircularRegressor, CircularStackingRegressor, angles
 from mgvm._validation import DegreesWarning
 from mgvm.regression import baselines
 from mgvm.regression.base import BaseCircularRegressor
@@ -17,6 +17,7 @@ UNITS = ("degrees", "compass", "hours")
 REGRESSORS = [
     CircularGPRegressor(selection=None),
     CircularStackingRegressor([("none", baselines.GvMRegressor()), ("near", baselines.NeighborsCircularRegressor(5))]),
+    CircularRegressor(["kernel", "none"]),
     CircularStackingRegressor([("near", baselines.NeighborsCircularRegressor(5, unit="hours"))], cv=2),
     baselines.GvMRegressor(),
     baselines.NeighborsCircularRegressor(5),

@@ -11,7 +11,12 @@ import mgvm
 from mgvm.inference import ConvergenceWarning
 from mgvm.mixture import TorusMixture
 from mgvm.pca import PPCA, CircularPCA, KinematicTree
-from mgvm.regression import CircularGPRegressor, CircularStackingRegressor, HarmonicGPRegressor
+from mgvm.regression import (
+    CircularGPRegressor,
+    CircularRegressor,
+    CircularStackingRegressor,
+    HarmonicGPRegressor,
+)
 from mgvm.regression.baselines import (
     ForestCircularRegressor,
     GvMRegressor,
@@ -79,6 +84,7 @@ REGRESSORS: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "kernels": (lambda: KernelCircularRegressor().fit(PLANE, ON_PLANE), PLANE + 0.1),
     "nearest": (lambda: NeighborsCircularRegressor().fit(PLANE, ON_PLANE), PLANE + 0.1),
     "forest": (lambda: ForestCircularRegressor(5).fit(PLANE, ON_PLANE), PLANE + 0.1),
+    "front door": (lambda: CircularRegressor(["planar", "kernel", "forest", "none"]).fit(PLANE, ON_PLANE), PLANE + 0.1),
     "stacked": (
         lambda: CircularStackingRegressor([("a", GvMRegressor()), ("b", NeighborsCircularRegressor())]).fit(
             PLANE, ON_PLANE

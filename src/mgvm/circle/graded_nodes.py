@@ -230,6 +230,13 @@ def resolve_density(
     return values, None if even <= graded else nodes
 
 
+def has_bends(values: FloatArray, block: int = 1 << 16) -> bool:
+    """Whether any of the log densities (R, n) at equally spaced nodes bends more sharply than these resolve."""
+    step = max(1, block // values.shape[1])
+    parts = (values[begin : begin + step] for begin in range(0, len(values), step))
+    return any(bool((find_doubtful(part - part.max(axis=1, keepdims=True), _LOWEST) > 0.0).any()) for part in parts)
+
+
 def _find_bends(values: FloatArray, nodes: FloatArray, most: int = 2) -> Features:
     """The worst cells of each distribution in which sixteen nodes do not agree on a polynomial."""
     doubt = find_doubtful(values - values.max(axis=1, keepdims=True), _LOWEST)

@@ -1,3 +1,4 @@
+from mgvm.regression.front_door import CircularRegressor as CircularRegressor
 from mgvm.regression.gp import CircularGPRegressor as CircularGPRegressor
 from mgvm.regression.harmonic import HarmonicGPRegressor as HarmonicGPRegressor
 from mgvm.regression.stacking import CircularStackingRegressor as CircularStackingRegressor

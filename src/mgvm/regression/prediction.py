@@ -20,7 +20,15 @@ from scipy.special import erfcx
 from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
-from mgvm.circle.graded_nodes import Features, features_of, find_features, resolve_density
+from mgvm.circle.graded_nodes import (
+    Features,
+    count_even_nodes,
+    features_of,
+    find_features,
+    graded_nodes,
+    has_bends,
+    resolve_density,
+)
 from mgvm.circle.grid_density import GridDensity
 from mgvm.circle.gvm import GvM
 from mgvm.inference._planar_gaussian import are_positive_definite, natural_parameters
@@ -345,6 +353,9 @@ def _is_within_windows(latent: GridDensity, peaks: Features) -> np.ndarray:
 def mix_densities(dists: Sequence[CircularDistribution], weights: Sequence[float]) -> GridDensity:
     """Mixtures of the distributions of equal batches (R,), on nodes that resolve all their parts."""
     used = [(float(np.log(weight)), dist) for weight, dist in zip(weights, dists, strict=True) if weight > 0.0]
+    even = _mix_on_even_nodes(used)
+    if even is not None:
+        return even
     features = features_of(used[0][1])
     for _, dist in used[1:]:
         features = features.join(features_of(dist))
@@ -354,6 +365,51 @@ def mix_densities(dists: Sequence[CircularDistribution], weights: Sequence[float
         return np.asarray(np.logaddexp.reduce(parts))
 
     return GridDensity(*resolve_density(evaluate, features))
+
+
+def _mix_on_even_nodes(used: Sequence[tuple[float, CircularDistribution]], most: int = 2048) -> GridDensity | None:
+    """The mixture on equally spaced nodes, where no more than `most` resolve it: kernel densities have many peaks."""
+    if not any(_has_even_nodes(dist) for _, dist in used):
+        return None
+    count = max(
+        dist.log_values.shape[-1] if _has_even_nodes(dist) else count_even_nodes(features_of(dist))  # type: ignore[attr-defined]
+        for _, dist in used
+    )
+    while count <= most:
+        nodes = periodic_grid(count)
+        parts = [
+            log_weight + (dist.log_values if _has_even_nodes(dist, count) else dist[:, None].logpdf(nodes))  # type: ignore[attr-defined]
+            for log_weight, dist in used
+        ]
+        values = np.logaddexp.reduce(parts)
+        if not has_bends(values):
+            return GridDensity(values)
+        count *= 2
+    return None
+
+
+def _has_even_nodes(dist: CircularDistribution, count: int | None = None) -> bool:
+    """Whether a distribution is known at equally spaced nodes, at so many."""
+    if not isinstance(dist, GridDensity) or dist._nodes.shape[-1]:
+        return False
+    return count is None or dist.log_values.shape[-1] == count
+
+
+def join_densities(parts: Sequence[GridDensity]) -> GridDensity:
+    """Batches one after the other; those of fewer nodes are evaluated at as many as the others have."""
+    if len(parts) == 1:
+        return parts[0]
+    count = max(part.log_values.shape[-1] for part in parts)
+    tables = [_with_nodes(part, count) for part in parts]
+    return GridDensity(*(np.concatenate(table) for table in zip(*tables, strict=True)))
+
+
+def _with_nodes(dist: GridDensity, count: int) -> tuple[FloatArray, FloatArray]:
+    """Log densities at so many nodes, and the nodes."""
+    if dist.log_values.shape[-1] == count:
+        return dist.log_values, np.broadcast_to(dist.nodes, dist.log_values.shape)
+    nodes = graded_nodes(features_of(dist), count)
+    return np.asarray(dist[:, None].logpdf(nodes)), nodes
 
 
 def on_own_nodes(dist: CircularDistribution) -> GridDensity:

@@ -9,7 +9,7 @@ from numpy.typing import ArrayLike
 from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import has_fit_parameter
+from sklearn.utils.validation import check_consistent_length, has_fit_parameter
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
@@ -18,15 +18,58 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import (
     BaseCircularRegressor,
     Training,
+    check_targets,
     clone_in_radians,
     merge_replicates,
     validate_queries,
     validate_training,
 )
-from mgvm.regression.prediction import mix_densities
+from mgvm.regression.prediction import join_densities, mix_densities, on_own_nodes
+
+_BLOCK = 4096  # rows whose members are held at once: 64 MB a member of 2,048 nodes
 
 
-class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # type: ignore[misc]
+class MixedRegressor(BaseCircularRegressor):
+    """p(ψ | x) = Σ_k w_k p_k(ψ | x) of fitted regressors: what every stack is, however its weights were found."""
+
+    weights_: FloatArray
+    estimators_: list[Any]
+    named_estimators_: dict[str, Any]
+
+    @single_thread
+    def predict_dist(self, X: Any) -> GridDensity:
+        """The mixture's distribution at every row of X, on nodes that resolve all its parts."""
+        checked = self._scaled(validate_queries(self, X), X)
+        used = np.flatnonzero(self.weights_ > 0.0)
+        members, weights = [self.estimators_[k] for k in used], self.weights_[used].tolist()
+        if len(members) == 1:
+            return on_own_nodes(members[0].predict_dist(checked))
+        size = len(checked) if hasattr(checked, "__len__") else checked.shape[0]
+        # Of some members a distribution has thousands of nodes, of their mixture hundreds.
+        blocks = [np.arange(begin, min(begin + _BLOCK, size)) for begin in range(0, max(size, 1), _BLOCK)]
+        parts = [checked if len(blocks) == 1 else _safe_indexing(checked, block) for block in blocks]
+        return join_densities(
+            [mix_densities([member.predict_dist(part) for member in members], weights) for part in parts]
+        )
+
+    def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
+        """log p(y | x) of every row, y in the estimator's unit, from those of the members; the density per radian."""
+        checked, angles = self._scaled(validate_queries(self, X), X), check_targets(y, self.unit)
+        check_consistent_length(checked, angles)
+        columns = [
+            member.log_density(checked, angles)
+            if hasattr(member, "log_density")
+            else member.predict_dist(checked).logpdf(angles)
+            for member in self.estimators_
+        ]
+        return mix_log_densities(np.stack(columns, axis=1), self.weights_)
+
+    def _scaled(self, checked: FloatArray, X: Any) -> Any:
+        """Queries as the members take them: as they were given, names of columns and all."""
+        return X
+
+
+class CircularStackingRegressor(_BaseComposition, MixedRegressor):  # type: ignore[misc]
     """p(ψ | x) = Σ_k w_k p_k(ψ | x), the weights w on the simplex by maximum likelihood on angles not seen.
 
     Parameters
@@ -125,8 +168,7 @@ class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # typ
             ]
         self.out_of_fold_log_density_ = np.stack([column for column in columns if column is not None], axis=1)
         self.weights_ = simplex_weights(self.out_of_fold_log_density_, data.weights)
-        with np.errstate(divide="ignore"):
-            self.loo_log_density_ = np.logaddexp.reduce(self.out_of_fold_log_density_ + np.log(self.weights_), axis=1)
+        self.loo_log_density_ = mix_log_densities(self.out_of_fold_log_density_, self.weights_)
         return self
 
     def _members(self) -> tuple[list[str], list[Any]]:
@@ -162,18 +204,9 @@ class CircularStackingRegressor(_BaseComposition, BaseCircularRegressor):  # typ
             )
         if isinstance(self.cv, (str, int)):
             wanted = 5 if isinstance(self.cv, str) else check.integer(self.cv, "cv", minimum=2)
-            splitter = GroupKFold(min(wanted, number), shuffle=True, random_state=_legacy_state(self.random_state))
+            splitter = GroupKFold(min(wanted, number), shuffle=True, random_state=legacy_state(self.random_state))
             return list(splitter.split(X, data.y, blocks))
         return list(check_cv(self.cv).split(X, data.y, None if groups is None else blocks))
-
-    # ---- prediction -----------------------------------------------------------------------------------------------
-
-    @single_thread
-    def predict_dist(self, X: Any) -> GridDensity:
-        """The mixture's distribution at every row of X, on nodes that resolve all its parts."""
-        validate_queries(self, X)
-        used = np.flatnonzero(self.weights_ > 0.0)
-        return mix_densities([self.estimators_[k].predict_dist(X) for k in used], self.weights_[used].tolist())
 
 
 def simplex_weights(
@@ -197,6 +230,12 @@ def simplex_weights(
         if moved < tol:
             break
     return weights / weights.sum()
+
+
+def mix_log_densities(log_densities: FloatArray, weights: FloatArray) -> FloatArray:
+    """log Σ_k w_k p_nk of every row."""
+    with np.errstate(divide="ignore"):
+        return np.asarray(np.logaddexp.reduce(log_densities + np.log(weights), axis=1))
 
 
 def _fit_clone(member: Any, X: Any, y: FloatArray, weights: FloatArray | None) -> Any:
@@ -227,6 +266,6 @@ def _predict_held_out(
     return out
 
 
-def _legacy_state(random_state: Any) -> int | np.random.RandomState | None:
+def legacy_state(random_state: Any) -> int | np.random.RandomState | None:
     """What scikit-learn's splitters take: a Generator is none of it, and draws them a seed."""
     return int(random_state.integers(2**31)) if isinstance(random_state, np.random.Generator) else random_state

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from typing import Any, Generic, NamedTuple, TypeVar
 
 import numpy as np
-from scipy.spatial import cKDTree
 
 from mgvm import scores
 from mgvm._grids import periodic_grid
@@ -23,6 +22,7 @@ from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.highest_density import grid_levels
 from mgvm.inference.result import ConvergenceWarning
+from mgvm.regression.front_door import sample_neighborhoods, thins_out
 from mgvm.regression.prediction import on_own_nodes
 from mgvm.tables.units import Unit
 from mgvm.workflows.predictions import find_directions
@@ -98,22 +98,6 @@ def split_rows(
         f"{test.size:,} held-out test rows ({what} at random) were predicted from {train.size:,} training rows{around}"
     )
     return Splits(((train, test),), whole if train.size + test.size == rows else f"{whole}, of {rows:,} in all")
-
-
-def thins_out(places: FloatArray, size: int) -> bool:
-    """Whether a random sample of so many rows would more than double the distances between neighbours."""
-    rows, columns = places.shape
-    return bool(rows > size * 2.0**columns)
-
-
-def sample_neighborhoods(places: FloatArray, size: int, rng: np.random.Generator, count: int = 8) -> np.ndarray:
-    """`size` rows in `count` neighbourhoods of rows that lie together, around rows drawn at random; sorted."""
-    free = np.ones(len(places), dtype=bool)
-    tree = cKDTree(places)
-    for centre in rng.choice(len(places), count, replace=False):
-        nearest = tree.query(places[centre], size)[1]
-        free[nearest[free[nearest]][: size // count]] = False
-    return np.flatnonzero(~free)
 
 
 # ---- timed fits -----------------------------------------------------------------------------------------------------

@@ -18,6 +18,7 @@ from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor, WrappedGPRegressor
+from mgvm.regression.front_door import sample_neighborhoods, thins_out
 from mgvm.regression.gp import CircularGPRegressor
 from mgvm.regression.prior import OFFSET, VARIANCE, default_kernels
 from mgvm.tables.columns import TableError, find_columns, refuse_constant
@@ -30,11 +31,9 @@ from mgvm.workflows.comparison import (
     Splits,
     TimedFit,
     compare_models,
-    sample_neighborhoods,
     score_angles,
     score_saved,
     split_rows,
-    thins_out,
     time_fit,
     total_work,
 )

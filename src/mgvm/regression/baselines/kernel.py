@@ -95,17 +95,17 @@ def blend(weights: Any, table: csr_array) -> Blend:
     return Blend(np.where(some, out / np.where(some, total[:, None], 1.0), 1.0 / NODES), total)
 
 
-def smooth(spectrum: np.ndarray, concentration: float) -> FloatArray:
-    """Densities (M, nodes) of histograms of given Fourier coefficients, convolved with VM(κ)."""
-    orders = np.arange(NODES // 2 + 1)
+def smooth(spectrum: np.ndarray, concentration: float, count: int = NODES) -> FloatArray:
+    """Densities (M, count) of histograms of given Fourier coefficients, convolved with VM(κ)."""
+    orders = np.arange(count // 2 + 1)
     coefficients = ive(orders, concentration) / ive(0, concentration)
-    density = np.fft.irfft(spectrum * coefficients, NODES, axis=1) * (NODES / (2.0 * np.pi))
+    density = np.fft.irfft(spectrum[:, : orders.size] * coefficients, count, axis=1) * (count / (2.0 * np.pi))
     return np.maximum(density, 0.0)  # Fourier's rounding
 
 
 def log_values(blended: Blend, smoothing: Smoothing) -> FloatArray:
-    """Log densities at the nodes, (M, nodes)."""
-    density = smooth(np.fft.rfft(blended.shares, axis=1), smoothing.concentration)
+    """Log densities (M, n) at as many nodes as kernels so wide need."""
+    density = smooth(np.fft.rfft(blended.shares, axis=1), smoothing.concentration, cells(smoothing.concentration))
     return np.log((1.0 - smoothing.share) * density + smoothing.share / (2.0 * np.pi))
 
 

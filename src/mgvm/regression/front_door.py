@@ -1,0 +1,456 @@
+"""The regressor to take first: several kinds of regressors, weighted by how well each predicts what it has not seen.
+
+`CircularRegressor.fit` fits its members to a few hundred inputs first, where there are more, and leaves out expensive
+ones that the others do not miss there; the others are fitted to all rows. Weights are the best on held-out log
+densities: leave-one-out where every input has one row, else whole inputs or groups held out, because a row tells too
+much of those beside it.
+"""
+
+from __future__ import annotations
+
+import copy
+import time
+import warnings
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple, Self
+
+import numpy as np
+from numpy.typing import ArrayLike
+from scipy.spatial import cKDTree
+from sklearn.base import clone
+from sklearn.utils.validation import has_fit_parameter
+
+from mgvm import _validation as check
+from mgvm._progress import ProgressLines
+from mgvm._threads import single_thread
+from mgvm._validation import FloatArray
+from mgvm.inference.result import ConvergenceWarning
+from mgvm.regression.base import Training, merge_replicates, validate_training
+from mgvm.regression.baselines.forest import ForestCircularRegressor
+from mgvm.regression.baselines.kernel import KernelCircularRegressor
+from mgvm.regression.baselines.no_input import GvMRegressor
+from mgvm.regression.gp import CircularGPRegressor
+from mgvm.regression.harmonic import HarmonicGPRegressor
+from mgvm.regression.stacking import MixedRegressor, mix_log_densities, simplex_weights
+
+MEMBERS = ("harmonic", "planar", "kernel", "forest", "none")
+EXPENSIVE = ("harmonic", "planar")  # with many inputs, beside the others
+
+
+@dataclass(frozen=True)
+class FrontDoorSettings:
+    """What a fit may cost, and what a member must be worth."""
+
+    whole: int = 450  # distinct inputs up to which all members are fitted to all rows at once
+    look: int = 300  # inputs of the early look, where there are more
+    refine: int = 1500  # inputs up to which the planar process learns again from all of them
+    worth: float = 0.005  # nats a row that the mixture must lose without an expensive member at the look
+    least: float = 0.01  # weight below which a member is dropped
+    n_folds: int = 5  # where whole inputs or groups are held out
+    few: int = 10  # distinct inputs below which rows are held out all the same
+    repeated: float = 0.8  # distinct inputs a row below which whole inputs are held out
+    uneven: float = 10.0  # ratio of the spreads of columns above which each is divided by its own
+
+
+SETTINGS = FrontDoorSettings()
+
+
+class StackMember(NamedTuple):
+    """What a member of a `CircularRegressor` has said.
+
+    Attributes
+    ----------
+    name : str
+        Of the member.
+    weight : float
+        Its share of the predictions; 0 where it was left out.
+    log_likelihood : float
+        Its mean held-out log density in nats, of `inputs` distinct inputs.
+    inputs : int
+        Those it was judged by: fewer than all where it was left out after an early look.
+    seconds : float
+        CPU time of its fits.
+    status : str
+        "kept", "dropped" for its small weight, or "skipped" after the early look.
+    """
+
+    name: str
+    weight: float
+    log_likelihood: float
+    inputs: int
+    seconds: float
+    status: str
+
+
+class CircularRegressor(MixedRegressor):
+    """The regressor to take first: Gaussian processes, kernels, a forest and no input at all, mixed as the data want.
+
+    p(ψ | x) = Σ_k w_k p_k(ψ | x), the weights w on the simplex by maximum likelihood on held-out angles. No member is
+    best everywhere: the planar process is best for smooth fields seen with one kind of scatter, the harmonic one where
+    spread, skew or modes follow the inputs, a forest with many columns. The mixture is hardly ever behind the best.
+
+    Parameters
+    ----------
+    members : "auto" or list of {"harmonic", "planar", "kernel", "forest", "none"}
+        `HarmonicGPRegressor`, `CircularGPRegressor`, `KernelCircularRegressor`, `ForestCircularRegressor` and
+        `GvMRegressor`, which sees no inputs; "auto" takes all. For other regressors, or options of these, there is
+        `CircularStackingRegressor`.
+    kernel : scikit-learn kernel, list of kernels or None
+        Of both Gaussian processes.
+    noise_order : int or "auto"
+        Harmonics of the planar process's noise.
+    random_state : int, RandomState, Generator or None, default 0
+        Of folds, samples, trees and starts.
+    warm_start : bool, default False
+        Take the last fit for the early look: learn from a few hundred rows, then refine on all of them. Gaussian
+        processes that it did without are not fitted again.
+    verbose : int, default 0
+        1 prints progress every other second, 2 every fit.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of y, of `predict` and of `sample_y`; "compass" are degrees clockwise from north. `predict_dist` gives radians,
+        and so do the fitted members inside.
+
+    Attributes
+    ----------
+    weights_ : ndarray (K,)
+        w of the members that are kept.
+    estimators_, named_estimators_ : list, dict
+        These members, fitted to all rows.
+    members_ : list of StackMember
+        What each member said: weight, held-out log-likelihood, CPU seconds, and what became of it.
+    loo_log_density_ : ndarray (N,)
+        Held-out log density of every training angle under the mixture: of a row left out where every input has one
+        row, else of whole inputs or groups.
+    held_out_ : str
+        What was held out: "rows", "inputs" or "groups".
+    scale_ : ndarray (p,)
+        What columns are divided by: ones, or their standard deviations where these differ tenfold.
+
+    Notes
+    -----
+    A member of a weight below 1 % is dropped. With more than 450 distinct inputs all members are fitted to 300 first; a
+    Gaussian process without which the mixture loses less than 0.005 nats there is not fitted to all.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import CircularRegressor
+    >>> rng = np.random.default_rng(0)
+    >>> hour = np.sort(rng.uniform(0, 24, 80))[:, None]
+    >>> wind = rng.vonmises(np.sin(hour[:, 0] / 4), 20.0)
+    >>> model = CircularRegressor().fit(hour, wind)
+    >>> bool(np.abs(model.predict([[3.0], [18.0]]) - np.sin([0.75, 4.5])).max() < 0.2)
+    True
+    >>> sorted(model.named_estimators_, key=lambda name: -model.weights_[list(model.named_estimators_).index(name)])[0]
+    'planar'
+    """
+
+    def __init__(
+        self,
+        members: str | list[str] = "auto",
+        *,
+        kernel: Any = None,
+        noise_order: int | str = 1,
+        random_state: Any = 0,
+        warm_start: bool = False,
+        verbose: int = 0,
+        unit: str = "radians",
+    ) -> None:
+        self.members = members
+        self.kernel = kernel
+        self.noise_order = noise_order
+        self.random_state = random_state
+        self.warm_start = warm_start
+        self.verbose = verbose
+        self.unit = unit
+
+    @single_thread
+    def fit(
+        self, X: Any, y: ArrayLike, sample_weight: ArrayLike | None = None, groups: ArrayLike | None = None
+    ) -> Self:
+        """Fit the members and their weights.
+
+        Parameters
+        ----------
+        X : array_like, shape (N, p)
+            Inputs.
+        y : array_like, shape (N,)
+            Angles in `unit`, any real numbers.
+        sample_weight : array_like, shape (N,), optional
+            How often each row counts.
+        groups : array_like, shape (N,), optional
+            Blocks (days, regions, subjects) that are held out whole when members are weighed. All rows of an input
+            must be in one block.
+        """
+        data = validate_training(self, X, y, sample_weight, scales=False)
+        self.scale_ = _spreads(data.X)
+        data = data._replace(X=data.X / self.scale_)
+        rows = _Rows.of(data, groups)
+        self.held_out_ = rows.held_out
+        say = _Speaker(int(self.verbose))
+        names = self._names()
+        if self.warm_start and hasattr(self, "named_estimators_"):
+            looks = {name: _Fit(estimator, np.empty(0), 0.0) for name, estimator in self.named_estimators_.items()}
+            skipped = {name for name in names if name in EXPENSIVE and name not in looks}
+        else:
+            looks = self._look(names, rows, say) if rows.n_inputs > SETTINGS.whole else {}
+            skipped = _choose_skipped(looks)
+        fitted = [name for name in names if name not in skipped] or names
+        fits = {name: _fit_member(name, self._resume(name, looks, rows), rows, say) for name in fitted}
+        self._keep(names, looks, fits, rows)
+        return self
+
+    def _names(self) -> list[str]:
+        if isinstance(self.members, str):
+            check.choice(self.members, "members", ["auto"])
+            return list(MEMBERS)
+        names = [check.choice(name, "members", MEMBERS) for name in self.members]
+        if not names or len(set(names)) < len(names):
+            raise ValueError(f"members must be different names out of {', '.join(MEMBERS)}, got {self.members!r}")
+        return names
+
+    def _make(self, name: str) -> Any:
+        state = self.random_state
+        if isinstance(state, (np.random.Generator, np.random.RandomState)):
+            state = int(check.generator(state, "random_state").integers(2**31))
+        verbose = int(self.verbose > 1)
+        if name == "harmonic":
+            return HarmonicGPRegressor(self.kernel, random_state=state, verbose=verbose)
+        if name == "planar":
+            return CircularGPRegressor(self.kernel, self.noise_order, random_state=state, verbose=verbose)
+        if name == "kernel":
+            return KernelCircularRegressor(random_state=state, verbose=verbose)
+        if name == "forest":
+            return ForestCircularRegressor(random_state=state, verbose=verbose)
+        return GvMRegressor("auto")
+
+    def _look(self, names: list[str], rows: _Rows, say: _Speaker) -> dict[str, _Fit]:
+        """All members fitted to a sample of the inputs."""
+        some = rows.sample(SETTINGS.look, check.generator(self.random_state, "random_state"))
+        return {name: _fit_member(name, self._make(name), some, say) for name in names}
+
+    def _resume(self, name: str, looks: dict[str, _Fit], rows: _Rows) -> Any:
+        """A member to be fitted to all rows: with what was learnt at the look where that saves time."""
+        if name not in looks or name in ("kernel", "none"):
+            return self._make(name)
+        learnt = looks[name].estimator
+        if name == "forest":
+            return self._make(name).set_params(min_samples_leaf=learnt.min_samples_leaf_)
+        if name == "harmonic":
+            return self._make(name).set_params(kernel=learnt.kernel_, order=learnt.order_)
+        again = rows.groups is None and rows.n_inputs <= SETTINGS.refine
+        return copy.deepcopy(learnt).set_params(warm_start=True, selection="auto" if again else None)
+
+    def _keep(self, names: list[str], looks: dict[str, _Fit], fits: dict[str, _Fit], rows: _Rows) -> None:
+        """The weights, the members that have some, and what all of them have said."""
+        table = np.stack([fit.log_density for fit in fits.values()], axis=1)
+        weights = simplex_weights(table, rows.data.weights)
+        kept = weights >= min(SETTINGS.least, float(weights.max()))
+        weights = np.where(kept, weights, 0.0) / weights[kept].sum()
+        by_name = dict(zip(fits, weights.tolist(), strict=True))
+        self.members_ = [_tell(name, looks.get(name), fits.get(name), by_name.get(name, 0.0), rows) for name in names]
+        self.named_estimators_ = {name: fit.estimator for name, fit in fits.items() if by_name[name] > 0.0}
+        for name, estimator in self.named_estimators_.items():
+            estimator.set_params(**self._make(name).get_params(deep=False))
+        self.estimators_ = list(self.named_estimators_.values())
+        self.weights_ = weights[kept]
+        self.loo_log_density_ = mix_log_densities(table[:, kept], self.weights_)
+
+    def _scaled(self, checked: FloatArray, X: Any) -> Any:
+        return checked / self.scale_
+
+
+# ---- rows, and what of them is held out together --------------------------------------------------------------------
+
+
+@dataclass(frozen=True)
+class _Rows:
+    """Training rows, the distinct input of each, and their groups where there are any."""
+
+    data: Training
+    input_of_row: np.ndarray
+    groups: np.ndarray | None
+    held_out: str  # "rows", "inputs" or "groups"
+
+    @classmethod
+    def of(cls, data: Training, groups: ArrayLike | None) -> _Rows:
+        """With what is to be held out whole: groups, or inputs that have several rows each."""
+        place = merge_replicates(data._replace(weights=np.ones_like(data.weights))).input_of_row
+        if groups is not None:
+            labels = np.asarray(groups)
+            if labels.shape != data.y.shape:
+                raise ValueError(f"groups must have one label a row, shape {data.y.shape}, got {labels.shape}")
+            codes = np.unique(labels, return_inverse=True)[1]
+            if codes.max() == 0:
+                raise ValueError("groups has a single label; at least two blocks are needed to hold one out")
+            return cls(data, place, codes, "groups")
+        count = int(place.max()) + 1
+        repeated = SETTINGS.few <= count < SETTINGS.repeated * data.y.size
+        return cls(data, place, None, "inputs" if repeated else "rows")
+
+    @property
+    def n_inputs(self) -> int:
+        """Distinct inputs."""
+        return int(self.input_of_row.max()) + 1
+
+    @property
+    def units(self) -> np.ndarray:
+        """What is held out together, as a number for every row."""
+        return self.input_of_row if self.groups is None else self.groups
+
+    def take(self, which: np.ndarray) -> _Rows:
+        """Some of the rows."""
+        place = np.unique(self.input_of_row[which], return_inverse=True)[1]
+        groups = None if self.groups is None else self.groups[which]
+        if groups is not None and np.unique(groups).size < 2:
+            groups = None
+        return _Rows(Training(*(part[which] for part in self.data)), place, groups, self.held_out)
+
+    def sample(self, size: int, rng: np.random.Generator) -> _Rows:
+        """About so many distinct inputs with all their rows; whole groups, where there are any.
+
+        Where a random sample would be much less dense than all inputs, it is taken in neighbourhoods instead, so that
+        length scales and scatter are those of all.
+        """
+        first = np.unique(self.input_of_row, return_index=True)[1]
+        if self.groups is not None:
+            order = rng.permutation(int(self.groups.max()) + 1)
+            reached = np.cumsum(np.bincount(self.groups[first], minlength=order.size)[order])
+            chosen = order[: max(2, int(np.searchsorted(reached, size)) + 1)]
+            return self.take(np.flatnonzero(np.isin(self.groups, chosen)))
+        places = self.data.X[first]
+        if thins_out(places, size):
+            chosen = sample_neighborhoods(places, size, rng)
+        else:
+            chosen = rng.choice(first.size, size, replace=False)
+        return self.take(np.flatnonzero(np.isin(self.input_of_row, chosen)))
+
+
+def _spreads(X: FloatArray) -> FloatArray:
+    """What columns are to be divided by."""
+    with np.errstate(over="ignore", invalid="ignore"):
+        spread = X.std(axis=0)
+    varying = spread[(spread > 0.0) & np.isfinite(spread)]
+    if varying.size < 2 or varying.max() <= SETTINGS.uneven * varying.min():
+        return np.ones(X.shape[1])
+    return np.where((spread > 0.0) & np.isfinite(spread), spread, 1.0)
+
+
+def thins_out(places: FloatArray, size: int) -> bool:
+    """Whether a random sample of so many rows would more than double the distances between neighbours."""
+    rows, columns = places.shape
+    return bool(rows > size * 2.0**columns)
+
+
+def sample_neighborhoods(places: FloatArray, size: int, rng: np.random.Generator, count: int = 8) -> np.ndarray:
+    """`size` rows in `count` neighbourhoods of rows that lie together, around rows drawn at random; sorted."""
+    free = np.ones(len(places), dtype=bool)
+    tree = cKDTree(places)
+    for centre in rng.choice(len(places), count, replace=False):
+        nearest = tree.query(places[centre], size)[1]
+        free[nearest[free[nearest]][: size // count]] = False
+    return np.flatnonzero(~free)
+
+
+# ---- members --------------------------------------------------------------------------------------------------------
+
+
+class _Fit(NamedTuple):
+    """A member as fitted, the held-out log density of every row, and CPU seconds."""
+
+    estimator: Any
+    log_density: FloatArray
+    seconds: float
+
+
+class _Speaker:
+    """Progress of the fits on standard error."""
+
+    def __init__(self, verbose: int):
+        self._lines = ProgressLines("CircularRegressor") if verbose else None
+
+    def __call__(self, text: str) -> None:
+        if self._lines is not None:
+            self._lines(text)
+
+
+def _fit_member(name: str, estimator: Any, rows: _Rows, say: Callable[[str], object]) -> _Fit:
+    """A member fitted to rows; inference that did not converge is judged by what it predicts."""
+    say(f"fitting {name} to {rows.data.y.size:,} rows")
+    begin = time.process_time()
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ConvergenceWarning)
+        _fit(estimator, rows)
+        values = _hold_out(estimator, rows, say)
+    return _Fit(estimator, values, time.process_time() - begin)
+
+
+def _fit(estimator: Any, rows: _Rows) -> Any:
+    takes = rows.groups is not None and has_fit_parameter(estimator, "groups")
+    takes = takes and getattr(estimator, "selection", "auto") is not None
+    options = {"groups": rows.groups} if takes else {}
+    return estimator.fit(rows.data.X, rows.data.y, sample_weight=rows.data.weights, **options)
+
+
+def _hold_out(estimator: Any, rows: _Rows, say: Callable[[str], object]) -> FloatArray:
+    """log p of every row by what the estimator makes of the others, hyper-parameters kept."""
+    if rows.held_out == "rows":
+        return np.asarray(estimator.loo_log_density_)
+    if hasattr(estimator, "held_out_log_density_"):
+        return np.asarray(estimator.held_out_log_density_)
+    from sklearn.model_selection import GroupKFold  # here, since it loads all metrics
+
+    units = rows.units
+    folds = GroupKFold(min(SETTINGS.n_folds, int(np.unique(units).size)), shuffle=True, random_state=0)
+    out = np.empty(units.size)
+    for number, (train, test) in enumerate(folds.split(units, groups=units)):
+        say(f"{type(estimator).__name__}: fold {number + 1} of {folds.get_n_splits()}")
+        part = rows.data.X[train], rows.data.y[train], rows.data.weights[train]
+        if not part[2].any():
+            part = part[0], part[1], np.ones(train.size)
+        out[test] = _keep_learnt(estimator).fit(*part).log_density(rows.data.X[test], rows.data.y[test])
+    return out
+
+
+def _keep_learnt(estimator: Any) -> Any:
+    """An estimator to be fitted to other rows with the hyper-parameters that it has learnt."""
+    if isinstance(estimator, CircularGPRegressor):
+        return copy.deepcopy(estimator).set_params(warm_start=True, selection=None)
+    if isinstance(estimator, KernelCircularRegressor):
+        return clone(estimator).set_params(bandwidth=estimator.bandwidth_)
+    if isinstance(estimator, ForestCircularRegressor):
+        return clone(estimator).set_params(min_samples_leaf=estimator.min_samples_leaf_)
+    return clone(estimator).set_params(order=estimator.order_)
+
+
+def _choose_skipped(looks: dict[str, _Fit]) -> set[str]:
+    """Expensive members that the mixture does not miss at the look, the least missed first."""
+    skipped: set[str] = set()
+    while True:
+        left = [name for name in looks if name not in skipped]
+        losses = {name: _loss_without(name, left, looks) for name in left if name in EXPENSIVE and len(left) > 1}
+        if not losses or min(losses.values()) >= SETTINGS.worth:
+            return skipped
+        skipped.add(min(losses, key=lambda name: losses[name]))
+
+
+def _loss_without(name: str, names: list[str], looks: dict[str, _Fit]) -> float:
+    """Nats a row that the best mixture loses without a member."""
+    return _mixture_score(names, looks) - _mixture_score([other for other in names if other != name], looks)
+
+
+def _mixture_score(names: list[str], looks: dict[str, _Fit]) -> float:
+    table = np.stack([looks[name].log_density for name in names], axis=1)
+    return float(mix_log_densities(table, simplex_weights(table, np.ones(len(table)))).mean())
+
+
+def _tell(name: str, look: _Fit | None, fit: _Fit | None, weight: float, rows: _Rows) -> StackMember:
+    """What is told of a member."""
+    seconds = sum(one.seconds for one in (look, fit) if one is not None)
+    if fit is not None:
+        mean = float(np.average(fit.log_density, weights=rows.data.weights))
+        return StackMember(name, weight, mean, rows.n_inputs, seconds, "kept" if weight > 0.0 else "dropped")
+    mean = float(look.log_density.mean()) if look is not None else np.nan
+    inputs = SETTINGS.look if look is not None else 0
+    return StackMember(name, 0.0, mean, inputs, seconds, "skipped")
