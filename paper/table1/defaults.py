@@ -20,7 +20,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from matplotlib.figure import Figure
 
-from mgvm import CircularGPRegressor, HarmonicGPRegressor
+from mgvm import CircularGPRegressor, CircularRegressor, HarmonicGPRegressor
 from mgvm.regression.baselines import (
     ForestCircularRegressor,
     GvMRegressor,
@@ -48,6 +48,7 @@ def make_columns() -> list[Column]:
     """All regressors. Of baselines that learn by evidence or by leave-one-out there are both."""
     dense = 5000  # beyond it the kernel matrix and its inverse are gigabytes
     return [
+        Column(Model(OURS[0], CircularRegressor()), ours=True),
         Column(Model(OURS[1], HarmonicGPRegressor()), ours=True),
         Column(Model(OURS[2], CircularGPRegressor(random_state=0)), ours=True, most=dense),
         Column(Model("kernel regression", KernelCircularRegressor())),
