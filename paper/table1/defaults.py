@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
 from mgvm import CircularGPRegressor, CircularRegressor, HarmonicGPRegressor
 from mgvm.regression.baselines import (
@@ -84,7 +85,7 @@ class Extent:
     random_splits: int
 
 
-FULL, QUICK = Extent(None, None, 5), Extent(150, 300, 2)
+FULL, QUICK = Extent(None, None, 3), Extent(150, 300, 2)
 
 
 def make_default_tasks(extent: Extent = FULL) -> list[Task]:
@@ -415,7 +416,11 @@ def draw(result: Standings, dpi: float = 110) -> Figure:
     ax.text(1.03, -0.75, "best baseline, its log-likelihood", transform=ax.get_yaxis_transform(), fontsize=10)
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
-    ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=len(OURS), frameon=False, fontsize=11)
+    marks = [
+        Line2D([], [], linestyle="", markersize=6.5, label=name, **look)
+        for name, look in zip(OURS, _LOOKS, strict=True)
+    ]
+    ax.legend(handles=marks, loc="lower left", bbox_to_anchor=(-0.4, 1.0), ncols=3, frameon=False, fontsize=11)
     title = "Regressors with their defaults against the best baseline of every data set"
     figure.suptitle(title, fontsize=13, fontweight="bold", y=1.0 - 0.22 / figure.get_figheight())
     return figure
@@ -423,10 +428,9 @@ def draw(result: Standings, dpi: float = 110) -> Figure:
 
 def _draw_gain(ax: Any, row: Standing, height: float, look: dict[str, Any]) -> None:
     low, high = _REACH
-    label = row.model if row.model not in ax.get_legend_handles_labels()[1] else None
     if low < row.gain < high:
         error = 2.0 * row.standard_error
-        ax.errorbar(row.gain, height, xerr=error, markersize=6, linewidth=1.6, label=label, linestyle="", **look)
+        ax.errorbar(row.gain, height, xerr=error, markersize=6.5, linewidth=1.6, linestyle="", **look)
         return
     end, side = (low, "left") if row.gain <= low else (high, "right")
     arrow = "<" if side == "left" else ">"
@@ -434,8 +438,6 @@ def _draw_gain(ax: Any, row: Standing, height: float, look: dict[str, Any]) -> N
     inwards = 0.015 if side == "left" else -0.015
     told = _number(row.gain, "+")
     ax.text(end + inwards, height, told, ha=side, va="center", fontsize=8.5, color=look["color"])
-    if label:  # the legend has the marker that others get
-        ax.plot([], [], linestyle="", label=label, **look)
 
 
 FIGURE = "table1_forest.png"
