@@ -75,7 +75,7 @@ def measure_moments(size=4096, grid=5000):
 def draw_speed(rows):
     """Bars on a logarithmic scale, a panel a task."""
     tasks = list(dict.fromkeys(row[0] for row in rows))
-    figure = Figure(figsize=(11.0, 2.7), dpi=110, layout="constrained")
+    figure = Figure(figsize=(11.0, 2.9), dpi=110, layout="constrained")
     for ax, task in zip(figure.subplots(1, len(tasks)), tasks, strict=True):
         found = [(name, float(seconds)) for what, name, seconds in rows if what == task]
         names, seconds = zip(*found, strict=True)
@@ -88,7 +88,7 @@ def draw_speed(rows):
         ax.set_xticks([])
         ax.tick_params(axis="y", labelsize=9.5, length=0)
         ax.spines[["top", "right", "bottom"]].set_visible(False)
-    figure.suptitle("CPU time, logarithmic scale", fontsize=10, x=0.01, ha="left")
+    figure.supxlabel("CPU time, logarithmic scale", fontsize=9.5, color="#4D4D4D")
     return figure
 
 

@@ -125,7 +125,7 @@ def draw_skeleton(result: object = None, dpi: float = 110) -> Figure:
     labels = [_LABELS.get(label, label) for label in labels]
     figure.legend(handles, labels, loc="lower center", ncols=4, fontsize=11, frameon=False)
     figure.suptitle(
-        f"Skeletons in frames of the second half, learnt from the first, under noise of {_NOISE:g} pixels",
+        "Skeletons in frames of the second half, learnt on the first, under noise of 5 pixels",
         fontsize=13,
         y=0.97,
     )

@@ -14,9 +14,6 @@ import numpy as np
 from paper.experiment import FloatArray, Paired, Report, run_trial, silent
 from paper.table2.tasks import Cell, Model, Rows, Task, make_tasks
 
-# Settings of the models were run_trial out with seed 0.
-_SEEDS, _QUICK_SEEDS = range(1, 6), range(1, 3)
-
 
 @dataclass(frozen=True)
 class Score(Paired):

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 
-from mgvm import CircularPCA
+from mgvm import CircularPCA, TorusMixture
 from mgvm.pca import PPCA, KinematicTree
 
 
@@ -151,6 +151,16 @@ def test_numbers_whose_squares_are_none_are_refused(estimator, scale, text):
         clone(estimator).fit(rows)
     with pytest.raises(ValueError, match=r"whole number beyond 1.8e308"):
         clone(estimator).fit(np.full((20, 4), 10**400, dtype=object))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_dates_and_noise_below_the_doubles_are_refused():
+    line = np.sort(np.random.default_rng(0).uniform(0, 1, 24))[:, None]
+    with pytest.raises(ValueError, match="noise variance comes out as .* scale X"):
+        CircularPCA(1, random_state=0).fit(1e-150 * np.hstack([line] * 4))
+    for estimator in (CircularPCA(1), PPCA(1), TorusMixture(1)):
+        with pytest.raises(TypeError, match="got dates or times"):
+            estimator.fit(np.full((20, 4), "2020-01-01", dtype="M8[D]"))
 
 
 @pytest.mark.filterwarnings("ignore")

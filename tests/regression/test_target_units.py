@@ -6,9 +6,10 @@ import pytest
 from numpy.testing import assert_allclose
 from portable import von_mises_draws
 from sklearn.base import clone
+from sklearn.gaussian_process.kernels import RBF
 
 import mgvm
-from mgvm import CircularGPRegressor, CircularRegressor, CircularStackingRegressor, angles
+from mgvm import CircularGPRegressor, CircularRegressor, CircularStackingRegressor, HarmonicGPRegressor, angles
 from mgvm._validation import DegreesWarning
 from mgvm.regression import baselines
 from mgvm.regression.base import BaseCircularRegressor
@@ -16,6 +17,7 @@ from mgvm.regression.base import BaseCircularRegressor
 UNITS = ("degrees", "compass", "hours")
 REGRESSORS = [
     CircularGPRegressor(selection=None),
+    HarmonicGPRegressor(RBF(), order=1),
     CircularStackingRegressor([("none", baselines.GvMRegressor()), ("near", baselines.NeighborsCircularRegressor(5))]),
     CircularRegressor(["kernel", "none"]),
     CircularStackingRegressor([("near", baselines.NeighborsCircularRegressor(5, unit="hours"))], cv=2),

@@ -10,15 +10,17 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._frames import make_frame
 from mgvm._frozen import FrozenValue
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.angles import from_radians
 from mgvm.circle import highest_density
 
 RESULTANT_ROUNDING = 1e-15  # resultant length below which a distribution has no direction
@@ -309,6 +311,46 @@ class CircularDistribution(FrozenValue, abc.ABC):
         Distributions of a batch with fewer arcs are padded with NaN. The uniform distribution gives one arc around 0.
         """
         return highest_density.interval(self, check.single_fraction(mass, "mass"))
+
+    def to_frame(self, masses: Sequence[float] = (0.5, 0.9), unit: str = "radians", index: Any = None) -> Any:
+        """A pandas DataFrame that sums the distributions up, one row each.
+
+        Parameters
+        ----------
+        masses : sequence of float
+            Of the highest-density regions to list.
+        unit : {"radians", "degrees", "compass", "hours"}
+            Of the angles.
+        index : index of pandas, optional
+            Of the rows, that of the table that was predicted from, say.
+
+        Returns
+        -------
+        DataFrame
+            `mean_direction`, `resultant_length`, then the ends of the arcs of every region, "90% from" and "90% to", in
+            the order in which the unit counts; a second arc, where there is one, as "90% from 2" and "90% to 2".
+
+        Examples
+        --------
+        >>> from mgvm import VonMises
+        >>> VonMises([0.0, 1.5], 4.0).to_frame(unit="compass").round(1)
+           mean_direction  resultant_length  50% from  50% to  90% from  90% to
+        0            90.0               0.9      69.8   110.2      39.2   140.8
+        1             4.1               0.9     343.9    24.2     313.3    54.9
+        """
+        flat = self._flat()
+        columns = {
+            "mean_direction": from_radians(flat.mean_direction(), unit),
+            "resultant_length": flat.resultant_length(),
+        }
+        for mass in masses:
+            arcs = flat.interval(mass)
+            ends = np.moveaxis(from_radians(arcs, unit), -1, 0)
+            for number in range(arcs.shape[1]):
+                more = f" {number + 1}" if number else ""
+                for name, end in zip(("from", "to"), ends[::-1] if unit == "compass" else ends, strict=True):
+                    columns[f"{100.0 * mass:g}% {name}{more}"] = end[:, number]
+        return make_frame(columns, index)
 
     def modes(self) -> Modes:
         """All local maxima and their densities, highest first. The uniform distribution has none."""

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._frames import check_names, make_frame
 from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics.gibbs import Round
 from mgvm._numerics.gvm import gvm_facts
@@ -83,6 +84,14 @@ class GibbsResult:
         chains, draws, size = self.samples.shape
         state = "converged" if self.converged else "not converged"
         return f"GibbsResult({chains} chains of {draws} draws, {size} angles, {state})"
+
+    def to_frame(self, names: Sequence[str] | None = None) -> Any:
+        """A pandas DataFrame of the draws, one row each, by chain and draw; a column an angle, by name where given."""
+        _, draws, size = self.samples.shape
+        rows = self.samples.reshape(-1, size)
+        frame = make_frame(dict(zip(check_names(names, size), rows.T, strict=True)))
+        frame.index = frame.index.map(lambda row: divmod(row, draws)).set_names(["chain", "draw"])
+        return frame
 
     @cached_property
     def r_hat(self) -> FloatArray:

@@ -13,7 +13,6 @@ honest where the number of parameters is no small part of the number of rows.
 
 from __future__ import annotations
 
-import importlib
 import warnings
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -24,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy import linalg, stats
 
 from mgvm import _validation as check
+from mgvm._frames import Names, check_names, column_names, make_frame
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.learning.group_lasso import choose_penalty, support
 from mgvm.learning.node_regression import (
@@ -59,6 +59,8 @@ class EdgeTests:
         "all": each angle regressed on all others; "selected": on those that the group lasso selected.
     n_rows : int
         Rows used.
+    names : tuple of str or None
+        Of the angles, where the rows were a DataFrame.
     """
 
     first: Indices
@@ -70,6 +72,7 @@ class EdgeTests:
     couplings: ComplexArray
     conditioning: str
     n_rows: int
+    names: Names = None
 
     @property
     def strength(self) -> FloatArray:
@@ -83,14 +86,13 @@ class EdgeTests:
         return np.stack([self.first[found], self.second[found]], axis=1).astype(np.int64)
 
     def to_frame(self) -> Any:
-        """A pandas DataFrame, one row an edge."""
-        try:
-            pandas = importlib.import_module("pandas")
-        except ImportError:
-            raise ImportError("to_frame needs pandas; install it, or use the arrays of the result") from None
-        names = ("first", "second", "strength", "statistic", "degrees_of_freedom", "p_values", "adjusted")
-        columns = {name: getattr(self, name) for name in names}
-        return pandas.DataFrame({**columns, "P": self.couplings[:, 0], "Q": self.couplings[:, 1]})
+        """A pandas DataFrame, one row an edge, the two angles by name where they have names."""
+        size = int(max(self.first.max(initial=0), self.second.max(initial=0))) + 1
+        labels = np.array(check_names(self.names, size if self.names is None else len(self.names)))
+        columns = {"first": labels[self.first], "second": labels[self.second]}
+        numbers = ("strength", "statistic", "degrees_of_freedom", "p_values", "adjusted")
+        columns |= {name: getattr(self, name) for name in numbers}
+        return make_frame({**columns, "P": self.couplings[:, 0], "Q": self.couplings[:, 1]})
 
     def __repr__(self) -> str:
         found = int(np.sum(self.adjusted <= 0.05))
@@ -161,7 +163,7 @@ def edge_tests(
     parts = (pairs.first, pairs.second, statistic, count, p_values, adjusted, both)
     for part in parts:
         part.flags.writeable = False
-    return EdgeTests(*parts, conditioning=chosen, n_rows=given.n_rows)
+    return EdgeTests(*parts, conditioning=chosen, n_rows=given.n_rows, names=column_names(data))
 
 
 def _neighborhoods(known: NodeDesign, wanted: str, effective: float) -> tuple[str, list[Indices]]:

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike
 from scipy.optimize import OptimizeResult, minimize
 
 from mgvm import _validation as check
+from mgvm._frames import column_names
 from mgvm._numerics.gibbs import Round
 from mgvm._numerics.torus_moments import MOST_ANGLES
 from mgvm._progress import Progress, reporter
@@ -154,6 +155,7 @@ def likelihood(
         n_rows=sample.n_rows,
         trace=np.array(found.trace),
         standard_errors=found.standard_errors if standard_errors else None,
+        names=column_names(data),
     )
 
 

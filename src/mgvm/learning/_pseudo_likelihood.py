@@ -28,6 +28,7 @@ from numpy.typing import ArrayLike
 from scipy.linalg import eigh
 
 from mgvm import _validation as check
+from mgvm._frames import column_names
 from mgvm._newton import climb
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._progress import Progress, reporter
@@ -136,6 +137,7 @@ def pseudo_likelihood(
         n_rows=sample.n_rows,
         trace=np.array(found.trace),
         standard_errors=errors,
+        names=column_names(data),
     )
 
 

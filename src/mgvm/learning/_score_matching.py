@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from dataclasses import replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
@@ -19,6 +20,7 @@ from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 
 from mgvm import _validation as check
+from mgvm._frames import column_names
 from mgvm._progress import Progress, reporter
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
@@ -105,16 +107,16 @@ def score_matching(
     if penalty != 0.0:
         if hasattr(data, "dask"):
             raise ValueError(f"penalty={penalty!r} needs rows in memory, not a Dask array; give data.compute()")
-        return fit_group_lasso(as_rows(data, weights), model, penalty)
+        return replace(fit_group_lasso(as_rows(data, weights), model, penalty), names=column_names(data))
     begin = None if start is None else natural(start)
     if begin is not None and begin.dimension != source.dimension:
         raise ValueError(f"start is a distribution of {begin.dimension} angles, the data have {source.dimension}")
     known = row_moments(source, model)
     operator = ScoreOperator(source, model, np.float64, known, _needed_ridge(source, known, model, stacklevel=3))
     if way == "dense" or (way == "auto" and n_full_parameters(source.dimension, harmonics) <= 600):
-        return _minimize_densely(operator, wanted)
+        return replace(_minimize_densely(operator, wanted), names=column_names(data))
     theta = operator.empty() if begin is None else operator.project(operator.vector(begin))
-    return _minimize_iteratively(operator, theta, wanted, steps, progress)
+    return replace(_minimize_iteratively(operator, theta, wanted, steps, progress), names=column_names(data))
 
 
 # ---- what rows cannot tell -------------------------------------------------------------------------------------------

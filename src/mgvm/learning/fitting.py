@@ -29,6 +29,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._frames import column_names
 from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
@@ -147,9 +148,11 @@ def fit_torus(
         _resolve_method(name, sample.dimension), chosen, check.generator(rng), bool(standard_errors), progress, options
     )
     if np.isnan(sample.x).any():
-        return _fit_missing(sample, model, plan)
-    fit = _fit_complete(sample, model, plan)
-    return _without_spurious_modes(fit, sample, plan) if check_modes else fit
+        fit = _fit_missing(sample, model, plan)
+    else:
+        fit = _fit_complete(sample, model, plan)
+        fit = _without_spurious_modes(fit, sample, plan) if check_modes else fit
+    return replace(fit, names=column_names(data))
 
 
 def _usable_rows(sample: WeightedRows) -> WeightedRows:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mgvm._frames import Names, check_names, make_frame
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.learning.submodel import Submodel
 from mgvm.natural.parameters import Matrix, Natural
@@ -40,6 +42,8 @@ class TorusFit:
         Weight of the group penalty on edges, 0 for none.
     standard_errors : ndarray or None
         Of the free parameters in the order of `MGvM.natural_vector` (0 for those held at zero), where asked for.
+    names : tuple of str or None
+        Of the angles, where the rows were a DataFrame.
     """
 
     a: ComplexArray
@@ -56,6 +60,7 @@ class TorusFit:
     penalty: float = 0.0
     trace: FloatArray = field(default_factory=lambda: np.zeros(0))
     standard_errors: FloatArray | None = None
+    names: Names = None
 
     @property
     def natural(self) -> Natural:
@@ -78,9 +83,27 @@ class TorusFit:
         strength = np.triu(abs(self.P) + abs(self.Q), 1)
         return np.argwhere(strength > 0)
 
+    def to_frame(self) -> Any:
+        """A pandas DataFrame of the couplings that are not zero, one row an edge, the strongest first.
+
+        Columns: the two angles, `strength` √(|P_ij|² + |Q_ij|²), and the complex P_ij and Q_ij.
+        """
+        return frame_of_edges(self.P, self.Q, self.edges, self.names)
+
     def __repr__(self) -> str:
         state = "converged" if self.converged else f"NOT converged, gradient {self.gradient_norm:.2g}"
         return (
             f"TorusFit({self.method}, {self.dimension} angles, order {self.order}, {len(self.edges)} edges, "
             f"{self.n_rows:,} rows, {state})"
         )
+
+
+def frame_of_edges(P: Matrix, Q: Matrix, edges: NDArray[np.int64], names: Names) -> Any:
+    """Couplings of pairs of angles as a pandas DataFrame, the strongest first."""
+    first, second = edges.T
+    differences, sums = (np.asarray(matrix[first, second]).ravel() for matrix in (P, Q))
+    strength = np.hypot(np.abs(differences), np.abs(sums))
+    order = np.argsort(-strength, kind="stable")
+    labels = np.array(check_names(names, P.shape[0]), dtype=object)
+    columns = {"first": labels[first], "second": labels[second], "strength": strength, "P": differences, "Q": sums}
+    return make_frame({name: values[order] for name, values in columns.items()})

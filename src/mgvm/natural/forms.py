@@ -243,8 +243,16 @@ def check_points(x: ArrayLike, dimension: int) -> FloatArray:
     return array
 
 
-def check_given(given: Any, dimension: int) -> tuple[np.ndarray, FloatArray]:
+def check_given(given: Any, dimension: int, names: tuple[str, ...] | None = None) -> tuple[np.ndarray, FloatArray]:
     """Indices of the given angles and their values (..., len(indices)), broadcast against each other."""
+    if names is not None and hasattr(given, "items"):
+        unknown = [key for key in given if isinstance(key, str) and key not in names]
+        if unknown:
+            raise ValueError(f"given names {unknown[0]!r}, but the angles are {', '.join(names)}")
+        keys = [names.index(key) if isinstance(key, str) else key for key in given]
+        if len(set(keys)) < len(keys):
+            raise ValueError(f"given names the same angle twice: {list(given)}")
+        given = dict(zip(keys, given.values(), strict=True))
     try:
         items = [(check.integer(key, "index"), check.angles(value, f"given[{key}]")) for key, value in given.items()]
     except AttributeError:

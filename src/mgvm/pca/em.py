@@ -217,6 +217,11 @@ def maximize(sums: Statistics, structure: Structure, prior: priors.Prior) -> Par
     varied = sums.squares - sums.cross[:, -1] ** 2 / np.maximum(sums.counts, 1.0)
     least = 1e-9 * max(float(varied.sum()), 1e-7 * float(sums.squares.sum())) / seen
     noise = max(residual(sums, weights) / seen, least)
+    if not 1e-305 < noise < np.inf:
+        raise ValueError(
+            f"the noise variance comes out as {noise:.3g}, which doubles do not resolve; scale X so that its columns "
+            "vary by about 1"
+        )
     return Parameters(weights, noise, priors.fit_prior(sums.shares, sums.sums, prior))
 
 

@@ -64,7 +64,7 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
     @single_thread
     def fit(self, Y: Any, y: Any = None) -> Self:
         """Learn m, W and σ² from rows Y (N, M); `y` is ignored."""
-        with check.validating("Y"):
+        with check.validating("Y", Y):
             Y = validate_data(self, Y, dtype=np.float64, ensure_min_samples=2)
         check.moderate_scale(Y.min(axis=0), Y.max(axis=0), "Y")
         size = check.integer(self.n_components, "n_components", minimum=1)

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
+from mgvm._frames import column_names
 from mgvm._validation import FloatArray
 from mgvm.circle.highest_density import grid_levels
 from mgvm.plots._axes import Scale, flat_axes, new_figure, scale_of
@@ -225,7 +226,7 @@ def torus_pairs(
     fig : matplotlib figure or subfigure, optional
         An empty one to draw in; a new one by default.
     names : sequence of str, optional
-        Of the angles; φ1, φ2, … by default.
+        Of the angles; by default those of a DataFrame or of the distribution, else φ1, φ2, …
     unit : {"degrees", "radians", "hours", "minutes", "days", "months", "compass"}
         Of the axes.
     masses : sequence of float
@@ -259,7 +260,8 @@ def torus_pairs(
     if rows is None:
         raise ValueError("nothing to draw: give angles, a distribution or both")
     size = _checked_size(rows, dist)
-    labels = _names(names, size)
+    own = column_names(angles) or getattr(dist, "names", None) or getattr(dist, "feature_names_in_", None)
+    labels = _names(own if names is None else names, size)
     figure = new_figure((2.1 * size, 2.1 * size)) if fig is None else fig
     panels = figure.subplots(size, size, squeeze=False)
     margins = _Margins(dist, draws if draws is not None else rows, scale, size)

@@ -90,6 +90,8 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         Of folds, parts and inducing inputs.
     verbose : int
         1 prints progress every other second, 2 every candidate.
+    unit : {"radians", "degrees", "compass", "hours"}
+        Of y, of `predict` and of `sample_y`; "compass" are degrees clockwise from north. `predict_dist` gives radians.
 
     Attributes
     ----------
@@ -134,6 +136,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         prior_scale: float = 2.0,
         random_state: Any = 0,
         verbose: int = 0,
+        unit: str = "radians",
     ) -> None:
         self.kernel = kernel
         self.order = order
@@ -142,6 +145,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         self.prior_scale = prior_scale
         self.random_state = random_state
         self.verbose = verbose
+        self.unit = unit
 
     # ---- fitting --------------------------------------------------------------------------------------------------
 
@@ -155,7 +159,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         X : array_like, shape (N, p)
             Inputs; the Gram matrix (N, N) with kernel="precomputed".
         y : array_like, shape (N,)
-            Angles in radians, any real numbers.
+            Angles in `unit`, any real numbers.
         sample_weight : array_like, shape (N,), optional
             How often each row counts.
         groups : array_like, shape (N,), optional
@@ -173,7 +177,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
             found = search.run()
             self._keep(merged, found, search)
             self.loo_log_density_, self.held_out_log_density_ = (
-                merged.of_rows(values, lambda rows: self.log_density(data.X[rows], data.y[rows]))
+                merged.of_rows(values, lambda rows: self.predict_dist(data.X[rows]).logpdf(data.y[rows]))
                 for values in (found.leave_one_out, found.held_out)
             )
         return self

@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mgvm import _validation as check
+from mgvm._frames import Names, check_names
 from mgvm._frozen import FrozenValue
 from mgvm._threads import single_thread
 from mgvm._validation import ComplexArray, FloatArray
@@ -20,7 +21,7 @@ from mgvm.inference._exact_chain import ChainResult, chain_log_normalizers, exac
 from mgvm.inference._exact_grid import GridResult, exact_grid, grid_log_normalizers
 from mgvm.inference._gibbs import independent_draws
 from mgvm.inference.result import LogNormalizer
-from mgvm.learning.result import TorusFit
+from mgvm.learning.result import TorusFit, frame_of_edges
 from mgvm.natural import density, forms, parameters
 from mgvm.natural.graph import forest, without_rounding
 from mgvm.natural.parameters import Matrix, Natural
@@ -46,7 +47,7 @@ class MGvM(FrozenValue):
     Notes
     -----
     Distributions are frozen values. Two are equal when their natural parameters agree to rounding (1e-12 of the
-    largest).
+    largest). One that was fitted to a DataFrame has the `names` of its columns; files do not keep them.
 
     Examples
     --------
@@ -66,6 +67,7 @@ class MGvM(FrozenValue):
     _P: Matrix
     _Q: Matrix
     _known: dict[str, LogNormalizer | FloatArray]
+    names: Names = None
 
     def __init__(self, a: ArrayLike, b: ArrayLike | None = None, P: Any = None, Q: Any = None):
         first = forms.check_linear(a)
@@ -79,11 +81,17 @@ class MGvM(FrozenValue):
         self.__dict__["_known"] = {}
 
     @classmethod
-    def _of(cls, dist: Natural) -> Self:
+    def _of(cls, dist: Natural, names: Names = None) -> Self:
         """A distribution of parameters that are clean already."""
         made = object.__new__(cls)
         made._set_natural(dist)
-        return made
+        return made._named(names)
+
+    def _named(self, names: Names) -> Self:
+        """Give names to the angles of a new distribution."""
+        if names is not None:
+            self.__dict__["names"] = tuple(check_names(names, self.dimension))
+        return self
 
     # ---- other forms, and data ------------------------------------------------------------------------------------
 
@@ -166,7 +174,7 @@ class MGvM(FrozenValue):
     @classmethod
     def from_fit(cls, fit: TorusFit) -> Self:
         """The distribution that a learner of `mgvm.learning` found."""
-        return cls(fit.a, fit.b if len(fit.b) else None, fit.P, fit.Q)
+        return cls(fit.a, fit.b if len(fit.b) else None, fit.P, fit.Q)._named(fit.names)
 
     @classmethod
     def fit(
@@ -185,8 +193,8 @@ class MGvM(FrozenValue):
 
         Parameters
         ----------
-        data : array_like, shape (N, D)
-            Angles in radians.
+        data : array_like or DataFrame, shape (N, D)
+            Angles in radians. The names of a DataFrame's columns are kept, for `conditional` and `to_frame`.
         method : {"auto", "score_matching", "pseudo_likelihood", "likelihood"}
             "auto" is maximum likelihood for up to three angles, pseudo-likelihood beyond.
         order : int
@@ -300,7 +308,7 @@ class MGvM(FrozenValue):
                 "this is a single distribution, not a batch; `conditional` and `a`, `b`, `P`, `Q` give parts of it"
             )
         position = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)[index]
-        return self._of(self._natural._replace(a=self.a.reshape(-1, self.dimension)[position]))
+        return self._of(self._natural._replace(a=self.a.reshape(-1, self.dimension)[position]), self.names)
 
     def _refuse_batch(self, method: str) -> None:
         if self.batch_shape:
@@ -329,7 +337,7 @@ class MGvM(FrozenValue):
     def rotate(self, delta: ArrayLike) -> Self:
         """The distribution of φ + δ, δ one angle for all or one for each."""
         turn = forms.per_angle(delta, "delta", self.dimension)
-        return self._of(forms.rotate(self._natural, turn))
+        return self._of(forms.rotate(self._natural, turn), self.names)
 
     # ---- densities ------------------------------------------------------------------------------------------------
 
@@ -375,21 +383,31 @@ class MGvM(FrozenValue):
 
     # ---- conditionals and samples ---------------------------------------------------------------------------------
 
-    def conditional(self, given: Mapping[int, ArrayLike]) -> MGvM | GvM:
+    def to_frame(self) -> Any:
+        """A pandas DataFrame of the couplings that are not zero, one row an edge, the strongest first.
+
+        Columns: the two angles, by name where they have names, `strength` √(|P_ij|² + |Q_ij|²), and the complex P_ij
+        and Q_ij. ``exact_grid(dist).marginals.to_frame()`` sums up the single angles.
+        """
+        strength = abs(self.P) + abs(self.Q)
+        edges = np.argwhere(np.triu(strength.toarray() if self._natural.is_sparse else strength, 1) > 0)
+        return frame_of_edges(self.P, self.Q, edges, self.names)
+
+    def conditional(self, given: Mapping[int | str, ArrayLike]) -> MGvM | GvM:
         """The distribution of the other angles given some, in increasing order of index.
 
         With B the given angles, a_A ← a_A + P_AB z_B + Q_AB conj(z_B), all else restricted to A.
 
         Parameters
         ----------
-        given : mapping of index to angle
+        given : mapping of index, or name, to angle
             Arrays of angles broadcast against each other (and the batch) and give a batch of distributions.
 
         Returns
         -------
         MGvM, or GvM when one angle is left
         """
-        indices, angles = forms.check_given(given, self.dimension)
+        indices, angles = forms.check_given(given, self.dimension, self.names)
         left = np.setdiff1d(np.arange(self.dimension), indices)
         z = np.exp(1j * angles)
         rows = z.reshape(math.prod(z.shape[:-1]), len(indices)).T
@@ -401,9 +419,10 @@ class MGvM(FrozenValue):
                 f"given angles of shape {angles.shape[:-1]} do not broadcast against the batch {self.batch_shape}"
             ) from None
         if len(left) > 1:
-            return self._of(Natural(first, self.b[:, left], self.P[left][:, left], self.Q[left][:, left]))
-        rest = np.broadcast_to(self.b[:, left[0]], first.shape[:-1] + (self.order - 1,))
-        return GvM(np.concatenate([first, rest], axis=-1))
+            rest = Natural(first, self.b[:, left], self.P[left][:, left], self.Q[left][:, left])
+            return self._of(rest, None if self.names is None else tuple(self.names[i] for i in left))
+        higher = np.broadcast_to(self.b[:, left[0]], first.shape[:-1] + (self.order - 1,))
+        return GvM(np.concatenate([first, higher], axis=-1))
 
     def sample(self, n: int | tuple[int, ...] = (), rng: Any = None, method: str = "auto") -> FloatArray:
         """Draws of shape ``n + batch_shape + (D,)``, radians in [-π, π).
