@@ -388,7 +388,11 @@ def _compare(result: Standings) -> list[Comparison]:
 
 # ---- drawn -----------------------------------------------------------------------------------------------------------
 
-_LOOKS = ({"color": "#0072B2", "marker": "o"}, {"color": "#D55E00", "marker": "s"}, {"color": "#767F86", "marker": "D"})
+_LOOKS: tuple[dict[str, Any], ...] = (
+    {"color": "#0072B2", "marker": "o"},
+    {"color": "#D55E00", "marker": "s"},
+    {"color": "#767F86", "marker": "D"},
+)
 _REACH = (-0.35, 0.55)  # nats that are drawn; beyond them an arrow with the number
 
 
