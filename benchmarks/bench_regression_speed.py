@@ -126,14 +126,19 @@ def hundreds_of_rows():
     )
 
 
-def time_series():
+def walk(steps, rng):
     """A planar walk of two time scales, seen each hour with noise."""
+    walks = [lfilter([size], [1.0, -keep], rng.normal(size=(steps, 2)), axis=0) for size, keep in _WALKS]
+    x = np.sum(walks, axis=0) + [0.4, 0.2]
+    y = np.arctan2(x[:, 1], x[:, 0]) + rng.vonmises(0.0, 25.0, steps)
+    return np.arange(steps, dtype=float)[:, None], y
+
+
+def time_series():
     rng = np.random.default_rng(1)
     rows = []
     for steps, most in ((1_000, 2), (6_000, 10), (20_000, np.inf)):
-        walks = [lfilter([size], [1.0, -keep], rng.normal(size=(steps, 2)), axis=0) for size, keep in _WALKS]
-        x = np.sum(walks, axis=0) + [0.4, 0.2]
-        y, X = np.arctan2(x[:, 1], x[:, 0]) + rng.vonmises(0.0, 25.0, steps), np.arange(steps, dtype=float)[:, None]
+        X, y = walk(steps, rng)
         seconds = elapsed(lambda X=X, y=y: CircularGPRegressor().fit(X, y))
         rows.append([f"{steps:,}", seconds, 1e3 * seconds / steps, verdict(seconds, most) if most < np.inf else ""])
     table("A time series, a fit as it comes, CPU seconds", ["steps", "seconds", "ms a step", "target"], rows)

@@ -12,7 +12,7 @@ import pandas as pd
 
 import mgvm
 from mgvm import plots
-from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor
+from mgvm.regression.baselines import GvMRegressor
 
 # %%
 # The file, simulated here: ``track = pd.read_csv("collar.csv", parse_dates=["time"])`` would give the same columns. The
@@ -51,8 +51,7 @@ print(f"{moved.sum():,} steps; half of all turns lie between {low:.0f}° and {hi
 
 # %%
 # Where to, given the hour? Whole weeks are held out: steps of one day are not independent. The hour enters as a point
-# on a circle, so that midnight meets midnight. A Gaussian process turns one shape of noise and cannot say "no direction
-# in the afternoon"; kernel regression can. Held-out weeks tell.
+# on a circle, so that midnight meets midnight.
 
 
 def on_dial(hours):
@@ -63,8 +62,7 @@ held_out = (np.arange(hour.size) // (24 * 7)) % 4 == 3
 X, y = on_dial(hour[moved]), heading[moved]
 train, test = ~held_out[moved], held_out[moved]
 models = {
-    "kernel regression": KernelCircularRegressor(),
-    "circular GP": mgvm.CircularGPRegressor(noise_order=2, n_starts=1, random_state=0),
+    "heading by the hour": mgvm.CircularRegressor(),
     "one distribution": GvMRegressor("auto"),
 }
 print(f"  {'model':<22}{'held-out log-likelihood':>26}{'in the 90 % HDR':>18}")
@@ -79,7 +77,7 @@ print("Nats per step, higher is better; the uniform distribution has -1.838.")
 # 1 if all headings are the same and 0 if they go everywhere: where it is small, a bearing would mean nothing.
 
 clock = np.arange(0, 24, 3)
-dist = models["kernel regression"].predict_dist(on_dial(clock))
+dist = models["heading by the hour"].predict_dist(on_dial(clock))
 print(f"  {'hour':>5}{'resultant length':>19}{'bearing':>10}{'50 % region':>16}")
 for at, one in zip(clock, dist, strict=True):
     length = one.resultant_length()
@@ -98,7 +96,7 @@ left.plot(track["east_km"], track["north_km"], color="#C5CCD3", linewidth=0.5, z
 left.set(aspect="equal", xlabel="east, km", ylabel="north, km", title="positions, coloured by the hour")
 figure.colorbar(shades, ax=left, ticks=[0, 6, 12, 18, 23], shrink=0.8)
 hours = np.linspace(0.0, 24.0, 97)
-density = models["kernel regression"].predict_dist(on_dial(hours))
+density = models["heading by the hour"].predict_dist(on_dial(hours))
 grid = np.linspace(-np.pi, np.pi, 181)
 values = density[:, None].pdf(grid)
 middle.pcolormesh(hours, np.rad2deg(grid), values.T, cmap="Blues", shading="gouraud", rasterized=True)

@@ -332,3 +332,25 @@ def generator(state: Any, name: str = "rng") -> np.random.Generator:
         return np.random.default_rng(state)
     except (TypeError, ValueError):
         raise TypeError(f"{name} must be None, a seed or a numpy.random.Generator, got {_describe(state)}") from None
+
+
+def refuse_text(X: Any, cure: str) -> None:
+    """Raise where columns hold text, which scikit-learn would name by their first value alone."""
+    kinds = getattr(X, "dtypes", None)
+    if kinds is None or not hasattr(X, "columns"):
+        if getattr(getattr(X, "dtype", None), "kind", "f") not in "US":
+            return
+        columns = np.arange(1 if X.ndim < 2 else X.shape[1])
+    else:
+        texts = [name for name in X.columns if X[name].dtype.kind == "O" and X[name].map(type).eq(str).any()]
+        columns = np.flatnonzero([name in texts or str(kinds[name]) in ("category", "str") for name in X.columns])
+    if columns.size:
+        raise ValueError(f"could not convert string to float: X has text in {name_columns(X, columns)}; {cure}")
+
+
+def name_columns(X: Any, which: np.ndarray) -> str:
+    """Columns by name where X has names, else by number."""
+    names = getattr(X, "columns", None)
+    shown = [repr(names[i]) if names is not None else str(i) for i in which[:5].tolist()]
+    more = f" and {which.size - 5} more" if which.size > 5 else ""
+    return f"column{'s' if which.size > 1 else ''} {', '.join(shown)}{more}"

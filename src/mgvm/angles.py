@@ -59,6 +59,7 @@ __all__ = [
     "from_radians",
 ]
 
+UNITS = ("radians", "degrees", "compass", "hours")  # of estimators, by name
 Axis = int | tuple[int, ...] | None
 
 _EPS = float(np.finfo(float).eps)

@@ -14,6 +14,8 @@ from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.angles import from_radians, to_radians
 
+__all__ = ["CircularFeatures"]
+
 
 class CircularFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """cos kx and sin kx, k = 1 … order, of every column of angles: 359° and 1° become neighbours.
@@ -90,7 +92,9 @@ class CircularFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
 
     def _angles(self, X: ArrayLike, *, reset: bool) -> FloatArray:
         """Checked columns in radians."""
-        values = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
+        check.refuse_text(X, "leave it out, or make angles of it first")
+        with check.validating("X", X):
+            values = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
         return to_radians(values, self.unit)
 
     def __sklearn_tags__(self) -> Any:

@@ -26,7 +26,7 @@ from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import difference, to_radians, wrap
 
-__all__ = ["log_score", "crps", "pit", "coverage", "angular_error", "snr", "make_scorer"]
+__all__ = ["log_score", "crps", "pit", "coverage", "angular_error", "snr", "make_scorer", "Scorer"]
 
 _GAUSS_LEGENDRE = np.polynomial.legendre.leggauss(10)  # nodes and weights on a panel
 

@@ -5,7 +5,7 @@ import pandas as pd
 import pytest
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from mgvm import CircularGPRegressor
+from mgvm import CircularGPRegressor, CircularRegressor
 from mgvm.regression.baselines import GvMRegressor
 from mgvm.tables import TableError
 from mgvm.workflows import RegressionOptions, apply_regression, regression, run_regression
@@ -242,7 +242,7 @@ def test_too_few_rows_one_value_and_taken_names_are_refused():
 
 def test_hyper_parameters_are_learnt(monkeypatch):
     monkeypatch.undo()
-    result = run(wind(12), "dir", ["lon"], kernel="matern32", compare=False, seed=1)
+    result = run(wind(12), "dir", ["lon"], model="gp", kernel="matern32", compare=False, seed=1)
     assert result.model.selection == "auto"
     assert result.model.random_state == 1
     assert float(result.parameters[1].value) > 3.0  # degrees of longitude
@@ -262,7 +262,57 @@ def test_two_tides_a_day_have_two_arcs(monkeypatch):
     place = np.linspace(0.0, 1.0, 60)
     hours = (4.0 + 3.0 * place + 12.0 * rng.integers(2, size=60) + 0.4 * rng.normal(size=60)) % 24.0
     table = pd.DataFrame({"place": place, "tide": hours})
-    both = run(table, "tide", ["place"], unit="hours", compare=False).predictions["tide_hdr50_arcs"]
+    options = {"unit": "hours", "compare": False, "model": "gp"}
+    both = run(table, "tide", ["place"], **options).predictions["tide_hdr50_arcs"]
     assert both.str.contains(";").mean() > 0.9
-    one = run(table, "tide", ["place"], unit="hours", compare=False, noise_order=1).predictions["tide_hdr50_arcs"]
+    one = run(table, "tide", ["place"], **options, noise_order=1).predictions["tide_hdr50_arcs"]
     assert not one.str.contains(";").any()
+
+
+# ---- which model ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def cheap(monkeypatch):
+    """The front door with members that take a moment."""
+    monkeypatch.setattr(regression, "build_model", _BUILD_MODEL)
+    monkeypatch.setattr("mgvm.regression.front_door.MEMBERS", ("kernel", "forest", "none"))
+
+
+def test_a_mixture_is_the_default_and_tells_its_members(cheap, tmp_path):
+    frame = wind(60)
+    result = run(frame, "dir", ["lon", "lat"], unit="compass")
+    assert isinstance(result.model, CircularRegressor)
+    assert result.comparison.scores[0].name == "mixture of regressors" or result.comparison.scores[0].best
+    assert "a mixture of regressors, weighted by how well each predicts held-out rows: " in result.sentences[0]
+    shares = {part.name: part.value for part in result.parameters}
+    assert set(shares) == {"kernel density", "random forest", "no inputs"}
+    assert sum(int(value.removesuffix("%")) for value in shares.values()) in (99, 100, 101)
+    assert any(f"{name} {value}" in result.sentences[0] for name, value in shares.items())
+    again = apply_regression(result.save(tmp_path / "model.mgvm"), frame)
+    pd.testing.assert_frame_equal(again.predictions, result.predictions)
+    assert again.X.shape == (60, 2)
+    assert again.sentences[0] == result.sentences[0]
+
+
+def test_many_rows_are_learnt_from_a_part_of_them(cheap):
+    result = run(wind(700), "dir", ["lon"], unit="compass")
+    assert "told which Gaussian processes to mix" in " ".join(result.sentences)
+    assert result.model.loo_log_density_.size == 700
+    assert not result.model.warm_start
+
+
+@pytest.mark.parametrize(
+    ("model", "name"),
+    [("gp", "circular Gaussian process"), ("kernel", "kernel density"), ("forest", "random forest")],
+)
+def test_one_kind_of_regressor_may_be_asked_for(cheap, model, name):
+    result = run(wind(25), "dir", ["lon"], model=model, kernel="matern32")
+    ours = next(score for score in result.comparison.scores if score.ours)
+    assert ours.name == name
+    assert f"by a {name}" in result.sentences[0]
+
+
+def test_models_are_named():
+    with pytest.raises(ValueError, match="model must be one of 'auto'"):
+        _BUILD_MODEL(None, RegressionOptions("dir", ["lon"], model="neural"))

@@ -53,10 +53,17 @@ def concentrations(spread: FloatArray, max_iter: int = 100) -> FloatArray:
 
     A' = Var cos φ = 1 - A/κ - A².
     """
+    from scipy.special import ive  # a tenth of a second, which other calls of a first process need not wait for
+
     kappa = np.where(spread >= 1.0, 0.0, np.inf)
     left = np.flatnonzero((spread < 1.0) & (spread > 0.5 / LARGEST_CONCENTRATION))
     wanted = spread[left]
-    kappa[left] = np.maximum(0.5 * (1.0 - wanted) * (2.0 - wanted) / wanted, 1e-300)
+    start = np.maximum(0.5 * (1.0 - wanted) * (2.0 - wanted) / wanted, 1e-300)
+    for _ in range(3):  # by Bessel functions, with the digits that 1 - A leaves
+        ratio = ive(1, start) / ive(0, start)
+        step = (1.0 - ratio - wanted) / np.maximum((1.0 - ratio / start - ratio**2) * start, 1e-300)
+        start = np.where((start > 1e-3) & (start < 1e4), start * np.exp(np.clip(step, -1.0, 1.0)), start)
+    kappa[left] = start
     for _ in range(max_iter):
         if left.size == 0:
             break
@@ -68,7 +75,8 @@ def concentrations(spread: FloatArray, max_iter: int = 100) -> FloatArray:
         slope = np.where(here < 1e4, 0.5 + 0.5 * second - first**2, 2.0 * variance**2)
         step = (variance - spread[left]) / (slope * here)
         kappa[left] = here * np.exp(np.clip(step, -1.0, 1.0))
-        left = left[np.abs(step) >= 1e-14]
+        # What the step leaves is its square, or 1/κ of it by the leading term: below rounding.
+        left = left[np.abs(step) >= np.where(here < 1e4, 1e-8, 1e-12)]
     return kappa
 
 

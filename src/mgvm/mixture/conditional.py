@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike
 from mgvm import _validation as check
 from mgvm._grids import log_sum_exp
 from mgvm._validation import FloatArray
+from mgvm.angles import to_radians
 from mgvm.circle.grid_density import GridDensity
 from mgvm.mixture import em, missing
 from mgvm.mixture.em import Mixture
@@ -65,9 +66,17 @@ class ConditionalMixture:
 
 
 def condition_mixture(
-    family: Family, mixture: Mixture, given: Mapping[Any, ArrayLike], dimension: int, names: list[str]
+    family: Family,
+    mixture: Mixture,
+    given: Mapping[Any, ArrayLike],
+    dimension: int,
+    names: list[str],
+    unit: str | Sequence[str] = "radians",
 ) -> GridDensity | ConditionalMixture:
-    """Return p(other angles | given): a grid density if one angle is left, else a `ConditionalMixture`."""
+    """Return p(other angles | given): a grid density if one angle is left, else a `ConditionalMixture`.
+
+    What is given is in `unit`, one for all columns or one for each.
+    """
     if not isinstance(given, Mapping):
         raise TypeError(f"given must be a dictionary {{column: angle or angles}}, got {type(given).__name__}")
     columns = [_column(key, dimension, names) for key in given]
@@ -76,6 +85,8 @@ def condition_mixture(
     if len(columns) == dimension:
         raise ValueError(f"given fixes all {dimension} angles, so that none is left; leave at least one out")
     values = [check.angles(value, f"given[{key!r}]") for key, value in given.items()]
+    units = [unit if isinstance(unit, str) else unit[column] for column in columns]
+    values = [x if name == "radians" else to_radians(x, name) for x, name in zip(values, units, strict=True)]
     check.broadcast(**{f"given[{key!r}]": value for key, value in zip(given, values, strict=True)})
     batch = np.broadcast_shapes(*(value.shape for value in values))
     rows = np.full((*batch, dimension), np.nan)

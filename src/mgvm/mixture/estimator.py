@@ -20,7 +20,7 @@ from mgvm import _validation as check
 from mgvm._grids import log_sum_exp
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
-from mgvm.angles import wrap
+from mgvm.angles import from_radians, to_radians, wrap
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning.rows import WeightedRows, as_rows, circular_variance
@@ -75,6 +75,9 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         1 prints progress to the error stream.
     random_state : int, RandomState or None
         Of the starts and splits.
+    unit : {"radians", "degrees", "compass", "hours"} or list of these, default "radians"
+        Of the columns of X, of what `conditional` is given, and of what `sample` and `impute` return: one for all or
+        one for each. Densities stay per radian, and conditional distributions in radians.
 
     Attributes
     ----------
@@ -132,6 +135,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         warm_start: bool = False,
         verbose: int = 0,
         random_state: Any = None,
+        unit: str | Sequence[str] = "radians",
     ):
         self.n_components = n_components
         self.component = component
@@ -147,18 +151,20 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         self.warm_start = warm_start
         self.verbose = verbose
         self.random_state = random_state
+        self.unit = unit
 
     # ---- fitting --------------------------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: Any = None, sample_weight: ArrayLike | None = None) -> Self:
-        """Fit to rows of angles (N, D) in radians, NaN where one is missing.
+        """Fit to rows of angles (N, D), in `unit`, NaN where one is missing.
 
         A `sample_weight` is a number of copies of its row, which need not be whole: the fit is the same as with the row
         repeated.
         """
+        check.refuse_text(X, "leave it out, or make angles of it first")
         with check.validating("X", X):
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
-        data = _merge_copies(x, sample_weight)
+        data = _merge_copies(self._in_radians(x), sample_weight)
         _check_settings(self, data)
         rng = check.generator(self.random_state, "random_state")
         warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
@@ -235,9 +241,18 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: ArrayLike) -> FloatArray:
         """Checked rows (N, D) of angles, NaN where missing."""
         check_is_fitted(self)
+        check.refuse_text(X, "leave it out, or make angles of it first")
         with check.validating("X", X):
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
-        return np.ascontiguousarray(check.angle_data_or_nan(x, "X"))
+        return np.ascontiguousarray(check.angle_data_or_nan(self._in_radians(x), "X"))
+
+    def _in_radians(self, x: FloatArray) -> FloatArray:
+        """Rows in the estimator's unit as radians; radians to the last bit as they are."""
+        return x if self.unit == "radians" else to_radians(x, self.unit)
+
+    def _in_unit(self, x: FloatArray) -> FloatArray:
+        """Radians in the estimator's unit."""
+        return x if self.unit == "radians" else from_radians(x, self.unit)
 
     @single_thread
     def _log_joint(self, X: ArrayLike) -> FloatArray:
@@ -283,7 +298,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     # ---- draws, missing angles ------------------------------------------------------------------------------------
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[FloatArray, NDArray[np.int64]]:
-        """Draws (n_samples, D) in [-π, π) and the components they came from.
+        """Draws (n_samples, D), in `unit` within a turn, and the components they came from.
 
         The estimator's own `random_state` rules where none is given.
         """
@@ -291,7 +306,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         size = check.integer(n_samples, "n_samples", minimum=1)
         rng = check.generator(self.random_state if random_state is None else random_state, "random_state")
         labels = np.sort(rng.choice(self.n_components_, size=size, p=self.weights_ / self.weights_.sum()))
-        return self.family_.sample(self.components_, labels, rng), labels
+        return self._in_unit(self.family_.sample(self.components_, labels, rng)), labels
 
     @single_thread
     def impute(
@@ -303,9 +318,9 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         x = self._rows(X)
         if check.choice(method, "method", ["mean", "sample"]) == "mean":
-            return missing.impute_mean_directions(self.family_, self._mixture(), x)
+            return self._in_unit(missing.impute_mean_directions(self.family_, self._mixture(), x))
         rng = check.generator(self.random_state if random_state is None else random_state, "random_state")
-        return missing.impute_draws(self.family_, self._mixture(), x, rng)
+        return self._in_unit(missing.impute_draws(self.family_, self._mixture(), x, rng))
 
     def conditional(self, given: Mapping[Any, ArrayLike]) -> GridDensity | ConditionalMixture:
         """The distribution of the other angles given some: ``{column: angle or angles}``, columns by number or name.
@@ -314,7 +329,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         names = list(getattr(self, "feature_names_in_", []))
-        return condition_mixture(self.family_, self._mixture(), given, self.n_features_in_, names)
+        return condition_mixture(self.family_, self._mixture(), given, self.n_features_in_, names, self.unit)
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

@@ -18,11 +18,22 @@ from sklearn.utils.validation import check_is_fitted
 from mgvm import _validation as check
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
+from mgvm.angles import UNITS, from_radians, to_radians
 from mgvm.pca import em, priors
 from mgvm.pca.e_step import Engine, Gibbs, MeanField, Quadrature, as_mgvm, likelihood
 from mgvm.pca.em import EMFit, EMOptions
 from mgvm.pca.joint_prior import hold_out_blocks, kernel_prior, mixture_prior
-from mgvm.pca.rows import Quantity, Rows, chunks, evaluate_rows, open_rows, posterior_moments, validate_rows, warn_about
+from mgvm.pca.rows import (
+    Quantity,
+    Rows,
+    chunks,
+    evaluate_rows,
+    is_dask,
+    open_rows,
+    posterior_moments,
+    validate_rows,
+    warn_about,
+)
 from mgvm.pca.skeleton import KinematicTree, MaskedMap, Structure
 from mgvm.pca.variational import VariationalSearch, count_identifiable, grow_angles
 from mgvm.torus.mgvm import MGvM
@@ -84,6 +95,8 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         Of the starts.
     verbose : int
         1 prints progress on the error stream every other second, 2 every iteration.
+    unit : {"radians", "degrees", "compass", "hours"}, default "radians"
+        Of the latent angles that `transform` and `sample` return and `inverse_transform` takes; `mu_` is in radians.
 
     Attributes
     ----------
@@ -142,6 +155,7 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         start_rows: int = 20_000,
         random_state: Any = None,
         verbose: int = 0,
+        unit: str = "radians",
     ) -> None:
         self.n_components = n_components
         self.method = method
@@ -157,12 +171,14 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.start_rows = start_rows
         self.random_state = random_state
         self.verbose = verbose
+        self.unit = unit
 
     # ---- fitting ----------------------------------------------------------------------------------------------------
 
     def fit(self, X: ArrayLike, y: None = None) -> Self:
         """Learn A, B, c, σ² and the prior from rows X (n, M), NaN where missing, mapped files and Dask in chunks."""
         rng = check.generator(self.random_state, "random_state")
+        check.choice(self.unit, "unit", UNITS)
         rows = open_rows(self, X)
         Y = rows.subset(check.integer(self.start_rows, "start_rows", minimum=2), rng)
         size = check.integer(self.n_components, "n_components", minimum=1)
@@ -246,8 +262,11 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
     # ---- what the fit tells of rows ---------------------------------------------------------------------------------
 
     def transform(self, X: ArrayLike) -> FloatArray:
-        """The angles (n, D) of highest posterior density of every row."""
-        return self._evaluate(X, "angles")
+        """The angles (n, D) of highest posterior density of every row, in `unit`."""
+        angles = self._evaluate(X, "angles")
+        if self.unit == "radians":
+            return angles
+        return angles.map_blocks(from_radians, self.unit) if is_dask(angles) else from_radians(angles, self.unit)
 
     def posterior(self, X: ArrayLike) -> MGvM:
         """The posterior distributions of the angles, one batch; needs complete rows and a prior of one component."""
@@ -262,12 +281,12 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return as_mgvm(forms._replace(linear=forms.linear + self._parameters.prior.linear[0]))[0]
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
-        """c + A cos φ + B sin φ at angles (n, D)."""
+        """c + A cos φ + B sin φ at angles (n, D), in `unit`."""
         check_is_fitted(self)
         angles = check.finite(X, "X")
         if angles.ndim != 2 or angles.shape[1] != self._parameters.size:
             raise ValueError(f"X must hold angles of shape (n, {self._parameters.size}), got {angles.shape}")
-        return self._parameters.at(angles)
+        return self._parameters.at(angles if self.unit == "radians" else to_radians(angles, self.unit))
 
     def denoise(self, X: ArrayLike) -> FloatArray:
         """E[c + A cos φ + B sin φ | y] of every row, missing entries included."""
@@ -282,14 +301,15 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         return float(self.score_samples(X).mean())
 
     def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[FloatArray, FloatArray]:
-        """Rows drawn from the model (n, M), and their angles (n, D)."""
+        """Rows drawn from the model (n, M), and their angles (n, D) in `unit`."""
         check_is_fitted(self)
         count = check.integer(n_samples, "n_samples", minimum=1)
         rng = check.generator(self.random_state if random_state is None else random_state, "random_state")
         eta = self._parameters.prior.resultants[rng.choice(len(self.prior_weights_), count, p=self.prior_weights_)]
         angles = rng.vonmises(np.angle(eta), np.abs(eta))
         noise = rng.normal(0.0, self.noise_variance_**0.5, (count, self.A_.shape[0]))
-        return self._parameters.at(angles) + noise, angles
+        rows = self._parameters.at(angles) + noise
+        return rows, angles if self.unit == "radians" else from_radians(angles, self.unit)
 
     def adapt_background(self, X: ArrayLike) -> Self:
         """A copy with the share ε of background that maximises Σ log((1-ε)p(y) + ε p₀(y)) over rows X.

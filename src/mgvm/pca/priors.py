@@ -12,7 +12,7 @@ import numpy as np
 from scipy.special import ive
 
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.circle.exponential_family import concentration
+from mgvm.circle.exponential_family import concentrations
 
 
 class Prior(NamedTuple):
@@ -81,7 +81,7 @@ def fit_prior(shares: FloatArray, sums: ComplexArray, before: Prior) -> Prior:
         eta = np.abs(before.resultants[used]) * np.exp(1j * np.angle(mean[used]))
         return von_mises(shares[used] / shares[used].sum(), eta)._replace(kernel=True)
     spread = np.maximum(1.0 - np.abs(mean), 1e-6)  # a milliradian wide at least
-    kappa = np.array([[concentration(float(one)) for one in row] for row in spread])
+    kappa = concentrations(spread.ravel()).reshape(spread.shape)
     return von_mises(shares / shares.sum(), kappa * np.exp(1j * np.angle(mean)))
 
 

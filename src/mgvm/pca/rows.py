@@ -233,6 +233,7 @@ def validate_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
             )
         return array
     mapped = isinstance(X, np.memmap) and X.dtype.kind in "fiub"
+    check.refuse_text(X, "leave it out")
     with check.validating("X", X):
         return validate_data(
             estimator,

@@ -9,7 +9,7 @@ Matplotlib is needed (``pip install "mgvm[plot]"``) and loads on the first call.
 from __future__ import annotations
 
 from mgvm.plots._circle import angle_colours, circular_density, colour_ring, compass, dial, radius, rose
-from mgvm.plots._diagnostics import calibration, free_energy, pit_histogram, reliability, trace
+from mgvm.plots._diagnostics import calibration, free_energy, members, pit_histogram, reliability, trace
 from mgvm.plots._prediction import arcs, predictive_density, roses_on_map
 from mgvm.plots._space import doughnut, joint_places, skeleton
 from mgvm.plots._torus import torus_density, torus_pairs, torus_scatter
@@ -25,6 +25,7 @@ __all__ = [
     "doughnut",
     "free_energy",
     "joint_places",
+    "members",
     "pit_histogram",
     "predictive_density",
     "radius",

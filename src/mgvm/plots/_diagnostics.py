@@ -257,6 +257,54 @@ def _dress_shares(ax: Axes) -> None:
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 _FELL = "#D55E00"
+
+
+def members(model: Any, ax: Axes | None = None, **bar_options: Any) -> BarContainer:
+    """Weights of the members of a fitted `mgvm.CircularRegressor`, with what each said of held-out angles.
+
+    Parameters
+    ----------
+    model : CircularRegressor
+        Fitted.
+    ax : axes, optional
+        Where to draw; new axes by default.
+    **bar_options
+        Handed to ``Axes.barh``: color, height and so on.
+
+    Returns
+    -------
+    matplotlib.container.BarContainer
+        A bar for every member, the first on top.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from mgvm import CircularRegressor
+    >>> from mgvm.plots import members
+    >>> x = np.linspace(0.0, 1.0, 60)[:, None]
+    >>> y = 5.0 * x[:, 0] + np.random.default_rng(0).normal(0.0, 0.2, 60)
+    >>> bars = members(CircularRegressor(["kernel", "none"]).fit(x, y))
+    >>> [round(bar.get_width()) for bar in bars]
+    [1, 0]
+    """
+    told = getattr(model, "members_", None)
+    if told is None:
+        raise TypeError(f"members are those of a fitted CircularRegressor, got a {type(model).__name__}")
+    ax = flat_axes(ax)
+    places = -np.arange(len(told))
+    bars = ax.barh(places, [member.weight for member in told], **{"color": _BARS, "height": 0.7, **bar_options})
+    for place, member in zip(places, told, strict=True):
+        text = f"{member.log_likelihood:.3f} nats" if member.inputs else "not asked"
+        if member.inputs and member.status == "skipped":
+            text += f" at {member.inputs} inputs, skipped"
+        ax.annotate(text, (member.weight, place), xytext=(4.0, 0.0), textcoords="offset points", va="center")
+    ax.set_yticks(places, [member.name for member in told])
+    ax.set_xlim(0.0, 1.45)  # room for the texts
+    ax.set_xticks([0.0, 0.25, 0.5, 0.75, 1.0])
+    ax.set_xlabel("weight")
+    return bars
+
+
 _HISTORIES = ("free_energy_", "lower_bounds_", "trace")
 
 

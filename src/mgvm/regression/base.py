@@ -21,11 +21,10 @@ from sklearn.utils.validation import check_consistent_length, check_is_fitted, c
 from mgvm import _validation as check
 from mgvm._progress import reporter
 from mgvm._validation import FloatArray
-from mgvm.angles import from_radians, to_radians, wrap
+from mgvm.angles import UNITS, from_radians, to_radians, wrap
 from mgvm.circle.base import CircularDistribution
 from mgvm.regression.noise import Replicates
 
-UNITS = ("radians", "degrees", "compass", "hours")
 _BLOCK = 4096  # distributions held at once: a few thousand grids of a few thousand nodes stay below 100 MB
 
 
@@ -180,7 +179,7 @@ def validate_training(
     """
     if y is None:
         validate_data(estimator, X, None)  # it says that y is required
-    refuse_text(X)
+    check.refuse_text(X, _ENCODE)
     with check.validating("X"):
         inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
     refuse_holes(X, inputs)
@@ -199,7 +198,7 @@ def validate_training(
 def validate_queries(estimator: Any, X: Any) -> FloatArray:
     """Rows to predict at, of a fitted estimator."""
     check_is_fitted(estimator)
-    refuse_text(X)
+    check.refuse_text(X, _ENCODE)
     with check.validating("X"):
         inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, reset=False)
     refuse_holes(X, inputs)
@@ -232,6 +231,11 @@ def sort_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:
     fresh[1:] = (there[1:] != there[:-1]).any(axis=1)
     return order, fresh
 
+
+_ENCODE = (
+    "encode it first, with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer say; CircularGPRegressor also "
+    "takes a Gram matrix of strings, with kernel='precomputed'"
+)
 
 # ---- what is refused or warned of -----------------------------------------------------------------------------------
 
@@ -270,24 +274,6 @@ def warn_of_unit(values: FloatArray, unit: str, fewest: int = 10) -> None:
     warnings.warn(f"{found}. If so, change the estimator's unit={unit!r}", check.DegreesWarning, stacklevel=4)
 
 
-def refuse_text(X: Any) -> None:
-    """Columns that hold words, which scikit-learn would name by their first value alone."""
-    kinds = getattr(X, "dtypes", None)
-    if kinds is None or not hasattr(X, "columns"):
-        if getattr(getattr(X, "dtype", None), "kind", "f") not in "US":
-            return
-        columns = np.arange(1 if X.ndim < 2 else X.shape[1])
-    else:
-        texts = [name for name in X.columns if X[name].dtype.kind == "O" and X[name].map(type).eq(str).any()]
-        columns = np.flatnonzero([name in texts or str(kinds[name]) in ("category", "str") for name in X.columns])
-    if columns.size:
-        raise ValueError(
-            f"could not convert string to float: X has text in {_columns(X, columns)}; encode it first, with "
-            "sklearn.preprocessing.OneHotEncoder in a ColumnTransformer say; CircularGPRegressor also takes a Gram "
-            "matrix of strings, with kernel='precomputed'"
-        )
-
-
 def refuse_holes(X: Any, inputs: FloatArray) -> None:
     """NaN, infinity and numbers whose squares overflow, with the columns they are in."""
     for test, what, cure in (
@@ -299,7 +285,7 @@ def refuse_holes(X: Any, inputs: FloatArray) -> None:
             columns = np.flatnonzero(bad.any(axis=0))
             raise ValueError(
                 f"X contains {what}: {int(bad.sum())} values in {int(bad.any(axis=1).sum())} of {len(bad)} rows, in "
-                f"{_columns(X, columns)}; {cure}"
+                f"{check.name_columns(X, columns)}; {cure}"
             )
     if inputs.size and np.abs(inputs).max() > 1e150:
         raise ValueError(
@@ -321,16 +307,8 @@ def warn_of_scales(X: Any, inputs: FloatArray) -> None:
     if narrow.size:
         wide = varying[spread[varying] == widest]
         warnings.warn(
-            f"the features of X are on wildly different scales: the spread of {_columns(X, narrow)} is below "
-            f"1/1000 of that of {_columns(X, wide)} ({widest:.3g}), so that distances hardly see it; scale the "
-            "features first, with sklearn.preprocessing.StandardScaler in a Pipeline",
+            f"the features of X are on wildly different scales: the spread of {check.name_columns(X, narrow)} is below "
+            f"1/1000 of that of {check.name_columns(X, wide)} ({widest:.3g}), so that distances hardly see it; scale "
+            "the features first, with sklearn.preprocessing.StandardScaler in a Pipeline",
             stacklevel=4,
         )
-
-
-def _columns(X: Any, which: np.ndarray) -> str:
-    """Columns by name where X has names, else by number."""
-    names = getattr(X, "columns", None)
-    shown = [repr(names[i]) if names is not None else str(i) for i in which[:5].tolist()]
-    more = f" and {which.size - 5} more" if which.size > 5 else ""
-    return f"column{'s' if which.size > 1 else ''} {', '.join(shown)}{more}"

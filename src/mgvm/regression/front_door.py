@@ -32,6 +32,7 @@ from mgvm.regression.baselines.kernel import KernelCircularRegressor
 from mgvm.regression.baselines.no_input import GvMRegressor
 from mgvm.regression.gp import CircularGPRegressor
 from mgvm.regression.harmonic import HarmonicGPRegressor
+from mgvm.regression.prior import default_kernels
 from mgvm.regression.stacking import MixedRegressor, mix_log_densities, simplex_weights
 
 MEMBERS = ("harmonic", "planar", "kernel", "forest", "none")
@@ -186,6 +187,7 @@ class CircularRegressor(MixedRegressor):
         """
         data = validate_training(self, X, y, sample_weight, scales=False)
         self.scale_ = _spreads(data.X)
+        self._merged = merge_replicates(data)
         data = data._replace(X=data.X / self.scale_)
         rows = _Rows.of(data, groups)
         self.held_out_ = rows.held_out
@@ -195,7 +197,7 @@ class CircularRegressor(MixedRegressor):
             looks = {name: _Fit(estimator, np.empty(0), 0.0) for name, estimator in self.named_estimators_.items()}
             skipped = {name for name in names if name in EXPENSIVE and name not in looks}
         else:
-            looks = self._look(names, rows, say) if rows.n_inputs > SETTINGS.whole else {}
+            looks = self._look(names, rows, say) if rows.n_inputs > SETTINGS.whole and len(names) > 1 else {}
             skipped = _choose_skipped(looks)
         fitted = [name for name in names if name not in skipped] or names
         fits = {name: _fit_member(name, self._resume(name, looks, rows), rows, say) for name in fitted}
@@ -229,7 +231,12 @@ class CircularRegressor(MixedRegressor):
     def _look(self, names: list[str], rows: _Rows, say: _Speaker) -> dict[str, _Fit]:
         """All members fitted to a sample of the inputs."""
         some = rows.sample(SETTINGS.look, check.generator(self.random_state, "random_state"))
-        return {name: _fit_member(name, self._make(name), some, say) for name in names}
+        made = {name: self._make(name) for name in names}
+        if "planar" in made and self.kernel is None and rows.groups is None and thins_out(rows.places, SETTINGS.look):
+            # Length scales start as in one neighbourhood of the sample, not as between them.
+            near = sample_neighborhoods(rows.places, SETTINGS.look // 8, np.random.default_rng(0), 1)
+            made["planar"].set_params(kernel=default_kernels(rows.places[near]))
+        return {name: _fit_member(name, member, some, say) for name, member in made.items()}
 
     def _resume(self, name: str, looks: dict[str, _Fit], rows: _Rows) -> Any:
         """A member to be fitted to all rows: with what was learnt at the look where that saves time."""
@@ -296,6 +303,11 @@ class _Rows:
         return int(self.input_of_row.max()) + 1
 
     @property
+    def places(self) -> FloatArray:
+        """The distinct inputs (n_inputs, p)."""
+        return self.data.X[np.unique(self.input_of_row, return_index=True)[1]]
+
+    @property
     def units(self) -> np.ndarray:
         """What is held out together, as a number for every row."""
         return self.input_of_row if self.groups is None else self.groups
@@ -314,17 +326,16 @@ class _Rows:
         Where a random sample would be much less dense than all inputs, it is taken in neighbourhoods instead, so that
         length scales and scatter are those of all.
         """
-        first = np.unique(self.input_of_row, return_index=True)[1]
         if self.groups is not None:
+            first = np.unique(self.input_of_row, return_index=True)[1]
             order = rng.permutation(int(self.groups.max()) + 1)
             reached = np.cumsum(np.bincount(self.groups[first], minlength=order.size)[order])
             chosen = order[: max(2, int(np.searchsorted(reached, size)) + 1)]
             return self.take(np.flatnonzero(np.isin(self.groups, chosen)))
-        places = self.data.X[first]
-        if thins_out(places, size):
-            chosen = sample_neighborhoods(places, size, rng)
+        if thins_out(self.places, size):
+            chosen = sample_neighborhoods(self.places, size, rng)
         else:
-            chosen = rng.choice(first.size, size, replace=False)
+            chosen = rng.choice(self.n_inputs, size, replace=False)
         return self.take(np.flatnonzero(np.isin(self.input_of_row, chosen)))
 
 
@@ -396,7 +407,8 @@ def _fit(estimator: Any, rows: _Rows) -> Any:
 
 def _hold_out(estimator: Any, rows: _Rows, say: Callable[[str], object]) -> FloatArray:
     """log p of every row by what the estimator makes of the others, hyper-parameters kept."""
-    if rows.held_out == "rows":
+    # One distribution for all inputs hardly depends on which of many rows are held out.
+    if rows.held_out == "rows" or isinstance(estimator, GvMRegressor):
         return np.asarray(estimator.loo_log_density_)
     if hasattr(estimator, "held_out_log_density_"):
         return np.asarray(estimator.held_out_log_density_)
@@ -422,7 +434,7 @@ def _keep_learnt(estimator: Any) -> Any:
         return clone(estimator).set_params(bandwidth=estimator.bandwidth_)
     if isinstance(estimator, ForestCircularRegressor):
         return clone(estimator).set_params(min_samples_leaf=estimator.min_samples_leaf_)
-    return clone(estimator).set_params(order=estimator.order_)
+    return clone(estimator)
 
 
 def _choose_skipped(looks: dict[str, _Fit]) -> set[str]:

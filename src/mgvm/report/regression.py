@@ -52,7 +52,7 @@ def regression_report(result: RegressionResult) -> Page:
         f"Rose histogram of {result.angle}; {_describe_angles(result)}",
         f"{result.angle} in the data: the area of a sector is its share of the rows",
     )
-    sections.add_model(page, result, f"The kernel, with its fitted numbers: `{result.model.kernel_}`.")
+    sections.add_model(page, result, _describe_model(result.model))
     sections.add_scores(page, result.comparison)
     sections.add_calibration(page, result.calibration)
     own = [str(name) for name in result.predictions.columns if str(name).startswith(f"{result.angle}_")]
@@ -62,6 +62,14 @@ def regression_report(result: RegressionResult) -> Page:
         "50 % and 90 % of the mass: several arcs where the distribution has several modes."
     )
     return sections.add_rows(page, result.predictions, explained, first=[*result.inputs.names, *own])
+
+
+def _describe_model(model: Any) -> str:
+    if hasattr(model, "kernel_"):
+        return f"The kernel, with its fitted numbers: `{model.kernel_}`."
+    kernels = {name: part.kernel_ for name, part in model.named_estimators_.items() if hasattr(part, "kernel_")}
+    said = "".join(f" The kernel of {name}, with its fitted numbers: `{kernel}`." for name, kernel in kernels.items())
+    return f"Weights are those of the highest log-likelihood on held-out {model.held_out_}.{said}"
 
 
 def _describe_angles(result: RegressionResult) -> str:

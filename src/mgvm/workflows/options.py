@@ -17,6 +17,7 @@ from typing import Any
 from mgvm.tables.times import TIMES
 from mgvm.tables.units import UNITS
 
+MODELS = ("auto", "gp", "harmonic", "kernel", "forest")
 KERNELS = ("auto", "rbf", "matern12", "matern32", "matern52", "rational-quadratic", "periodic")
 # As in mgvm.mixture and mgvm.pca, which are too heavy to import here; a test compares them.
 FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal")
@@ -110,6 +111,10 @@ class RegressionOptions(WorkflowOptions):
         Instead of `unit`: the length of a turn, from zero.
     time_as : {"hours", "days", "time-of-day"}, optional
         What inputs that are time stamps stand for.
+    model : {"auto", "gp", "harmonic", "kernel", "forest"}
+        What predicts: "auto" is `mgvm.CircularRegressor`, a mixture of the others weighted by held-out rows, "gp" the
+        planar Gaussian process `mgvm.CircularGPRegressor` alone, "harmonic" one whose spread and modes follow the
+        inputs, "kernel" a kernel density, "forest" a random forest.
     kernel : {"auto", "rbf", "matern12", "matern32", "matern52", "rational-quadratic", "periodic"}
         How the direction changes with the inputs; "auto" takes the better of Matérn-1/2 and Matérn-3/2.
     period : float, optional
@@ -141,6 +146,9 @@ class RegressionOptions(WorkflowOptions):
     )
     period_of_angle: float | None = _period()
     time_as: str | None = _option(None, "what inputs that are time stamps stand for", choices=TIMES)
+    model: str = _option(
+        "auto", "what predicts: a mixture of several regressors (auto, the default) or one alone", choices=MODELS
+    )
     kernel: str = _option("auto", "how smoothly the angle changes (default: auto)", choices=KERNELS)
     period: float | None = _option(None, "of --kernel periodic, in the unit of the input", type=float, metavar="P")
     noise_order: int | str = _option(

@@ -18,7 +18,7 @@ from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor, WrappedGPRegressor
-from mgvm.regression.front_door import sample_neighborhoods, thins_out
+from mgvm.regression.front_door import CircularRegressor, StackMember, sample_neighborhoods, thins_out
 from mgvm.regression.gp import CircularGPRegressor
 from mgvm.regression.prior import OFFSET, VARIANCE, default_kernels
 from mgvm.tables.columns import TableError, find_columns, refuse_constant
@@ -38,14 +38,27 @@ from mgvm.workflows.comparison import (
     total_work,
 )
 from mgvm.workflows.inputs import Inputs, find_inputs
-from mgvm.workflows.options import KERNELS, RegressionOptions, unit_of
+from mgvm.workflows.options import KERNELS, MODELS, RegressionOptions, unit_of
 from mgvm.workflows.predictions import add_columns, predict_columns, prediction_names
 from mgvm.workflows.results import ColumnRead, DataRead, Parameter, RegressionResult, load_saved
 
 if TYPE_CHECKING:
     import pandas as pd
 
-OURS = "circular Gaussian process"
+NAMES = {
+    "harmonic": "harmonic Gaussian process",
+    "planar": "circular Gaussian process",
+    "kernel": "kernel density",
+    "forest": "random forest",
+    "none": "no inputs",
+}
+
+
+def name_of(model: CircularRegressor | CircularGPRegressor) -> str:
+    """What a model is called in summaries."""
+    if isinstance(model, CircularGPRegressor):
+        return NAMES["planar"]
+    return "mixture of regressors" if isinstance(model.members, str) else NAMES[model.members[0]]
 
 
 @single_thread
@@ -105,16 +118,17 @@ def run_regression(
     groups = None if options.groups is None else _read_groups(table, options.groups, read.used)
     data = _Training(inputs.scale(X), y, _consistent(X, groups))
     members = build_members(kernel_by_name(options.kernel, _lengths_from(data.X), options.period), options)
-    if len(y) > 1000:
-        members[OURS].set_params(n_starts=1)  # so many rows leave few local optima
+    ours = next(iter(members.values()))
+    if len(y) > 1000 and isinstance(ours, CircularGPRegressor):
+        ours.set_params(n_starts=1)  # so many rows leave few local optima
     splits = _split(data.X, groups, options) if options.compare else None
     candidates = _candidates(members, data, unit)
     compared = 0 if splits is None else total_work(candidates, splits)
-    total = compared + 2 * candidates[OURS].work + 1
+    total = compared + 2 * candidates[name_of(ours)].work + 1
     evaluation = Evaluation()
     if splits is not None:
         evaluation = compare_models(candidates, splits, PIT, lambda done, _, text: progress(done, total, text))
-    fit, learnt = _fit_all(members[OURS], evaluation.model, data, partial(progress, compared, total))
+    fit, learnt = _fit_all(ours, evaluation.model, data, partial(progress, compared, total))
     progress(total - 1, total, f"predicting {len(where):,} rows")
     columns = predict_columns(fit.model, inputs.scale(asked), angle, unit)
     other = None if predict is None else (predict_source, asked)
@@ -183,7 +197,7 @@ def apply_regression(
     if scored.any():
         progress(0, 0, "scoring")
         rows = score_angles(model.predict_dist(inputs.scale(X[scored])), y[scored], unit)
-        evaluation = score_saved(OURS, rows, PIT, source)
+        evaluation = score_saved(name_of(model), rows, PIT, source)
     progress(0, 0, f"predicting {len(X):,} rows")
     training_X, training_y = _training_set(model)
     gaps = () if whole.all() else (f"Rows without an input, not predicted: {int((~whole).sum()):,}.",)
@@ -208,7 +222,7 @@ def apply_regression(
     )
 
 
-def _training_set(model: CircularGPRegressor) -> tuple[FloatArray, FloatArray]:
+def _training_set(model: CircularRegressor | CircularGPRegressor) -> tuple[FloatArray, FloatArray]:
     """The distinct rows behind a fitted regression: inputs as it takes them, and angles."""
     merged = model._merged
     angles = np.asarray(merged.replicates.angles)
@@ -305,14 +319,20 @@ class _Training(NamedTuple):
         return _Training(self.X[rows], self.y[rows], None if self.groups is None else self.groups[rows])
 
 
-def build_model(kernel: Any, options: RegressionOptions) -> CircularGPRegressor:
+def build_model(kernel: Any, options: RegressionOptions) -> CircularRegressor | CircularGPRegressor:
     """The model that the predictions come from."""
-    return CircularGPRegressor(kernel, noise_order=options.noise_order, random_state=options.seed)
+    asked = check.choice(options.model, "model", MODELS)
+    if asked == "gp":
+        return CircularGPRegressor(kernel, noise_order=options.noise_order, random_state=options.seed)
+    members: Any = "auto" if asked == "auto" else [asked]
+    return CircularRegressor(members, kernel=kernel, noise_order=options.noise_order, random_state=options.seed)
 
 
 def build_members(kernel: Any, options: RegressionOptions) -> dict[str, Any]:
     """The models that are compared, ours first."""
-    return {OURS: build_model(kernel, options), **build_baselines(kernel)}
+    ours = build_model(kernel, options)
+    others = {name: model for name, model in build_baselines(kernel).items() if name != name_of(ours)}
+    return {name_of(ours): ours, **others}
 
 
 def build_baselines(kernel: Any) -> dict[str, Any]:
@@ -354,21 +374,20 @@ def kernel_by_name(name: str, X: FloatArray, period: float | None) -> Any:
 
 def fit_model(model: Any, data: _Training) -> Any:
     """The model fitted to the rows; hyper-parameters by whole groups where it can do that."""
-    if data.groups is not None and isinstance(model, CircularGPRegressor):
+    if data.groups is not None and isinstance(model, (CircularRegressor, CircularGPRegressor)):
         return model.fit(data.X, data.y, groups=data.groups)
     return model.fit(data.X, data.y)
 
 
-def _fit_all(
-    model: CircularGPRegressor, learnt: Any, data: _Training, tell: Callable[[str], object]
-) -> tuple[TimedFit[CircularGPRegressor], str]:
+def _fit_all(model: Any, learnt: Any, data: _Training, tell: Callable[[str], object]) -> tuple[TimedFit[Any], str]:
     """Our model fitted to all rows, and what was learnt from how many.
 
-    Of many rows the kernel and the order of the noise are learnt on a part: those that `learnt`, our model of the
-    comparison, has seen, or a sample. Then parameters are refined on all, unless groups must be held out for that.
+    Of many rows a part tells the kernel, the order of the noise and the members of a mixture: those that `learnt`, our
+    model of the comparison, has seen, or a sample. Then parameters are refined on all, unless groups must
+    be held out for that.
     """
     size, rows = CUBIC_COST.train, data.y.size
-    if rows <= 3 * size // 2:
+    if rows <= 3 * size // 2 or (learnt is None and isinstance(model, CircularRegressor)):
         tell(f"fitting to all {rows:,} rows")
         return time_fit(lambda: fit_model(model, data)), ""
     if learnt is None:
@@ -376,6 +395,10 @@ def _fit_all(
         learnt = fit_model(_with_local_kernels(clone(model), data.X), data.take(_sample(data.X, size)))
     size = learnt.loo_log_density_.size
     tell(f"refining on all {rows:,} rows")
+    if isinstance(learnt, CircularRegressor):
+        fit = time_fit(lambda: fit_model(learnt.set_params(warm_start=True), data))
+        fit.model.set_params(warm_start=False)
+        return fit, f"Of {rows:,} rows {size:,} told which Gaussian processes to mix, and their kernels."
     kept = learnt.selection if data.groups is None else None
     fit = time_fit(lambda: learnt.set_params(warm_start=True, selection=kept).fit(data.X, data.y))
     fit.model.set_params(**model.get_params(deep=False))
@@ -398,10 +421,12 @@ def _lengths_from(X: FloatArray) -> FloatArray:
     return X[sample_neighborhoods(X, some // 8, np.random.default_rng(0), 1)] if thins_out(X, some) else X
 
 
-def _with_local_kernels(model: CircularGPRegressor, X: FloatArray) -> CircularGPRegressor:
-    """The model with the default kernels, their length scales as in a neighbourhood where a sample has several."""
+def _with_local_kernels(model: Any, X: FloatArray) -> Any:
+    """A planar process with the default kernels, length scales as in a neighbourhood where a sample has several."""
     near = _lengths_from(X)
-    return model if model.kernel is not None or near is X else model.set_params(kernel=default_kernels(near))
+    if not isinstance(model, CircularGPRegressor) or model.kernel is not None or near is X:
+        return model
+    return model.set_params(kernel=default_kernels(near))
 
 
 # ---- held-out scores ------------------------------------------------------------------------------------------------
@@ -426,14 +451,15 @@ def _candidates(members: dict[str, Any], data: _Training, unit: Unit) -> dict[st
 
     def fit(estimator: Any, rows: np.ndarray) -> Any:
         model = clone(estimator)
-        return fit_model(_with_local_kernels(model, data.X) if estimator is members[OURS] else model, data.take(rows))
+        return fit_model(_with_local_kernels(model, data.X), data.take(rows))
 
     def score(fitted: Any, rows: np.ndarray) -> Any:
         return score_angles(fitted.predict_dist(data.X[rows]), data.y[rows], unit)
 
     # A fit of ours takes five times as long as one of the others.
     return {
-        name: Candidate(partial(fit, estimator), score, 5 if name == OURS else 1) for name, estimator in members.items()
+        name: Candidate(partial(fit, estimator), score, 5 if number == 0 else 1)
+        for number, (name, estimator) in enumerate(members.items())
     }
 
 
@@ -441,17 +467,13 @@ def _candidates(members: dict[str, Any], data: _Training, unit: Unit) -> dict[st
 
 
 def _summarize(
-    model: CircularGPRegressor, angle: str, inputs: Inputs, unit: Unit, evaluation: Evaluation, learnt: str = ""
+    model: Any, angle: str, inputs: Inputs, unit: Unit, evaluation: Evaluation, learnt: str = ""
 ) -> tuple[str, ...]:
     """What was found and how far to trust it, for someone who does not know the method."""
-    found = [
-        f"{angle} is predicted from {', '.join(inputs.names)} by a circular Gaussian process: a direction that "
-        f"changes with the inputs, by a kernel that is {_describe_kernel(_kernel(model))}, "
-        f"seen with a scatter of ± {_scatter(model, unit)}."
-    ]
+    found = [f"{angle} is predicted from {', '.join(inputs.names)} by {_describe(model, unit)}."]
     if learnt:
         found.append(learnt)
-    if not model.converged_:
+    if not getattr(model, "converged_", True):
         found.append("Inference did not converge: take the numbers with care, or try a rougher kernel (matern12).")
     if evaluation.comparison is not None:
         found.extend(evaluation.comparison.sentences(uniform=-float(np.log(2.0 * np.pi))))
@@ -460,7 +482,41 @@ def _summarize(
     return tuple(found)
 
 
-def _parameters(model: CircularGPRegressor, inputs: Inputs, unit: Unit) -> Iterator[Parameter]:
+def _describe(model: CircularRegressor | CircularGPRegressor, unit: Unit) -> str:
+    if isinstance(model, CircularGPRegressor):
+        return (
+            "a circular Gaussian process: a direction that changes with the inputs, by a kernel that is "
+            f"{_describe_kernel(_kernel(model))}, seen with a scatter of ± {_scatter(model, unit)}"
+        )
+    kept = [member for member in model.members_ if member.status == "kept"]
+    if len(model.members_) == 1:
+        return f"a {NAMES[kept[0].name]}"
+    shares = ", ".join(f"{NAMES[member.name]} {member.weight:.0%}" for member in sorted(kept, key=_weight))
+    if len(kept) == 1:
+        return f"the best of {len(model.members_)} kinds of regressors on held-out {model.held_out_}: {shares}"
+    return f"a mixture of regressors, weighted by how well each predicts held-out {model.held_out_}: {shares}"
+
+
+def _weight(member: StackMember) -> float:
+    return -member.weight
+
+
+def _parameters(model: CircularRegressor | CircularGPRegressor, inputs: Inputs, unit: Unit) -> Iterator[Parameter]:
+    """Fitted numbers: of a mixture its members, with those of the planar process among them."""
+    if isinstance(model, CircularGPRegressor):
+        yield from _process_parameters(model, inputs, unit)
+        return
+    for member in model.members_:
+        said = "left out after an early look" if member.status == "skipped" else "share of the predictions"
+        if np.isfinite(member.log_likelihood):
+            said += f"; held-out log-likelihood {member.log_likelihood:.3f} nats"
+        yield Parameter(NAMES[member.name], f"{member.weight:.0%}", said)
+    planar = model.named_estimators_.get("planar")
+    if planar is not None:
+        yield from _process_parameters(planar, inputs, unit)
+
+
+def _process_parameters(model: CircularGPRegressor, inputs: Inputs, unit: Unit) -> Iterator[Parameter]:
     """Fitted numbers of a circular Gaussian process."""
     kernel = _kernel(model)
     yield Parameter("kernel", _describe_kernel(kernel), "how the direction at one input tells of that at another")
