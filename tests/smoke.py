@@ -63,9 +63,12 @@ def use_estimator(name):
     elif hasattr(make, "denoise"):
         fitted = make(2).fit(numbers)
         answer = fitted.denoise(numbers)
-    else:
+    elif hasattr(make, "score_samples"):
         fitted = make(2).fit(rows)
         answer = fitted.score_samples(rows)
+    else:
+        fitted = make().fit(rows)
+        answer = fitted.transform(rows)
     if not np.isfinite(answer).all():
         raise SystemExit(f"{name} gave {answer}")
     mgvm.save(fitted, f"{name}.mgvm")

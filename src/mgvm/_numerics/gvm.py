@@ -122,16 +122,18 @@ def shared_moments(
 # ---- many distributions on equal nodes ------------------------------------------------------------------------------
 #
 # Of thousands of broad distributions, whose harmonics all differ, the trapezoid rule is three products of matrices and
-# one pass of exponentials. 17 + 7.5 √K nodes, K = Σ t²|η_t| a bound of the curvature, leave errors of rounding.
+# one pass of exponentials. 13 + 4T + 7.5 √K nodes, K = Σ t²|η_t| a bound of the curvature, leave errors of rounding.
 
 
 class EvenRule:
-    """The trapezoid rule on n equal nodes for natural parameters F (…, 2T): real parts, then imaginary parts, of η."""
+    """The trapezoid rule for natural parameters F (…, 2T): real parts, then imaginary parts, of η.
 
-    def __init__(self, order: int, nodes: int):
-        multiples = np.multiply.outer(np.arange(1, 2 * order + 1), periodic_grid(nodes))
-        waves = np.exp(1j * multiples)
-        self.waves = np.ascontiguousarray(waves.T)  # (n, 2T)
+    Its nodes are n equal ones, or those of them within a window about zero where all mass is.
+    """
+
+    def __init__(self, order: int, nodes: int, window: float = np.pi):
+        grid = periodic_grid(nodes)
+        waves = np.exp(1j * np.multiply.outer(np.arange(1, 2 * order + 1), grid[np.abs(grid) <= window]))
         self.sufficient = np.concatenate([waves[:order].real, waves[:order].imag])  # u at the nodes, (2T, n)
         self._real, self._imag = np.ascontiguousarray(waves.real.T), np.ascontiguousarray(waves.imag.T)
         self._log_step = math.log(2.0 * math.pi / nodes)
@@ -152,21 +154,89 @@ class EvenRule:
         return log_z, weight @ self._real + 1j * (weight @ self._imag)
 
 
-@lru_cache(maxsize=64)
-def even_rule(order: int, nodes: int) -> EvenRule:
-    """The rule for an order and a number of nodes."""
-    return EvenRule(order, nodes)
+@lru_cache(maxsize=256)
+def even_rule(order: int, nodes: int, window: float = np.pi) -> EvenRule:
+    """The rule for an order, a number of nodes and a window."""
+    return EvenRule(order, nodes, window)
+
+
+def bound_curvature(F: FloatArray) -> FloatArray:
+    """K = Σ t²|η_t| of F (…, 2T)."""
+    order = F.shape[-1] // 2
+    return np.asarray(np.hypot(F[..., :order], F[..., order:]) @ np.arange(1.0, order + 1.0) ** 2)
+
+
+def _levels(F: FloatArray) -> np.ndarray:
+    """Logarithms, base 2, of the nodes that F (r, 2T) needs; the moments up to 2T ask for some more."""
+    return np.ceil(np.log2(13.0 + 2.0 * F.shape[1] + 7.5 * np.sqrt(bound_curvature(F)))).astype(int)
 
 
 def even_rules(F: FloatArray, *, block: int = 1 << 19) -> Iterator[tuple[np.ndarray, EvenRule]]:
     """Rows of F (r, 2T) that need about as many nodes, `block` nodes at once, each with its rule."""
-    order = F.shape[1] // 2
-    total = np.hypot(F[:, :order], F[:, order:]) @ np.arange(1.0, order + 1.0) ** 2
-    levels = np.ceil(np.log2(17.0 + 7.5 * np.sqrt(total))).astype(int)
+    levels = _levels(F)
     for level in np.unique(levels):
         rows, step = np.flatnonzero(levels == level), max(1, block >> level)
         for begin in range(0, rows.size, step):
-            yield rows[begin : begin + step], even_rule(order, 1 << int(level))
+            yield rows[begin : begin + step], even_rule(F.shape[1] // 2, 1 << int(level))
+
+
+def even_moments(F: FloatArray, *, narrow: float = 3e3) -> tuple[FloatArray, ComplexArray]:
+    """log Z (r,) and the moments 1 … 2T (r, 2T) at natural parameters F (r, 2T).
+
+    Where K is above `narrow` a window is looked for that holds all mass.
+    """
+    log_z, moments = np.empty(len(F)), np.empty(F.shape, dtype=complex)
+    broad = bound_curvature(F) <= narrow
+    for rows, turn, width in _find_windows(F, np.flatnonzero(~broad)):
+        if width == np.pi:
+            broad[rows] = True
+            continue
+        turned, levels = _turn(F[rows], -turn), _levels(F[rows])
+        for level in np.unique(levels):
+            some = levels == level
+            rule = even_rule(F.shape[1] // 2, 1 << int(level), width)
+            log_z[rows[some]], there = rule.moments(turned[some])
+            moments[rows[some]] = there * np.exp(1j * turn[some, None] * np.arange(1, F.shape[1] + 1))
+    rest = np.flatnonzero(broad)
+    for rows, rule in even_rules(F[rest]):
+        log_z[rest[rows]], moments[rest[rows]] = rule.moments(F[rest[rows]])
+    return log_z, moments
+
+
+def _turn(F: FloatArray, angle: FloatArray) -> FloatArray:
+    """Natural parameters of the distributions turned by angles (r,)."""
+    order = F.shape[1] // 2
+    eta = (F[:, :order] + 1j * F[:, order:]) * np.exp(1j * angle[:, None] * np.arange(1, order + 1))
+    return np.concatenate([eta.real, eta.imag], axis=1)
+
+
+def _find_windows(
+    F: FloatArray, rows: np.ndarray, drop: float = 40.0
+) -> Iterator[tuple[np.ndarray, FloatArray, float]]:
+    """Some of the rows, the angle of the highest of some nodes, and the half-width of a window about it.
+
+    All but e^-40 of the mass is within. The half-width is π/4, π/8, …, or π where there is none so narrow. Between
+    nodes h apart the exponent is at most K h²/8 above the higher of the two; here that is 13 at most.
+    """
+    bend = bound_curvature(F[rows])
+    levels = np.ceil(np.log2(0.62 * np.sqrt(bend))).astype(int).clip(5)
+    for level in np.unique(levels):
+        here, nodes = rows[levels == level], 1 << int(level)
+        rule = even_rule(F.shape[1] // 2, nodes)
+        turn = periodic_grid(nodes)[(F[here] @ rule.sufficient).argmax(axis=1)]
+        exponent = _turn(F[here], -turn) @ rule.sufficient
+        least = exponent[:, nodes // 2] - drop - bend[levels == level] * (2.0 * np.pi / nodes) ** 2 / 8.0
+        width, inside = np.pi, np.ones(here.size, dtype=bool)
+        half = nodes // 8  # nodes of the window on each side, π/4
+        while half >= 1:
+            outside = np.concatenate([exponent[:, : nodes // 2 - half + 1], exponent[:, nodes // 2 + half :]], axis=1)
+            narrower = inside & (outside.max(axis=1) < least)
+            if (inside & ~narrower).any():
+                some = np.flatnonzero(inside & ~narrower)
+                yield here[some], turn[some], width
+            inside, width, half = narrower, 2.0 * np.pi * half / nodes, half // 2
+        if inside.any():
+            yield here[inside], turn[inside], width
 
 
 # ---- log densities --------------------------------------------------------------------------------------------------

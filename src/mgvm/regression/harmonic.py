@@ -8,12 +8,13 @@ their own by held-out inputs; hyper-parameters climb the Laplace evidence with e
 from __future__ import annotations
 
 import warnings
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import lapack
+from scipy.linalg import lapack, solve_triangular
 from sklearn.gaussian_process.kernels import Matern
 
 from mgvm import _validation as check
@@ -43,15 +44,18 @@ class HarmonicSearchSettings:
     """What the choice of kernel, order and hyper-parameters may cost."""
 
     orders: tuple[int, ...] = (1, 2, 4, 6, 8)  # that "auto" looks at
+    further_orders: tuple[int, ...] = (4, 8, 6)  # tried in turn on more inputs, those above the best; first a step
     part: int = 300  # inputs by which choices are made
-    part_weights: int = 600  # weights 2T·M at most in the choices,
-    weights: int = 1000  # and in the last fit
+    part_weights: int = 500  # weights 2T·M at most in the choices,
+    weights: int = 800  # and in the last fit
     least_inducing: int = 50  # whatever the order
-    refine: int = 3000  # inputs at most on which hyper-parameters are refined after the choices
-    refine_steps: int = 4
-    gain: float = 0.1  # nats that a step of the search must promise
+    refine: int = 2000  # inputs at most on which hyper-parameters are refined and higher orders tried
+    refine_steps: int = 2
+    gain: float = 0.2  # nats that a step of the search must promise
     n_folds: int = 5  # of the choices, and of the last fit to many inputs
     n_last_folds: int = 10  # of the last fit to no more inputs than `part` twice
+    fold_rounds: int = 2  # of the variational Gaussian of a fold: scores are then right to some 0.003,
+    last_fold_rounds: int = 3  # and 0.001 here
     n_points: int = 32  # of a predictive density
     unequal: float = 3.0  # ratio of spreads from which on columns are measured each by its own
 
@@ -81,7 +85,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
     anisotropic : bool or "auto"
         With kernel=None: whether every column has a length scale of its own; "auto" decides by inputs held out.
     n_inducing : int or None
-        Inputs that stand for all where there are more: centres of k-means. None takes what 1,000 weights allow, a
+        Inputs that stand for all where there are more: centres of k-means. None takes what 800 weights allow, a
         weight for the real and imaginary part of every harmonic at every inducing input.
     prior_scale : float
         Centre of the weak prior on standard deviations: prior_scale/t of the process of harmonic t, prior_scale of its
@@ -122,8 +126,9 @@ class HarmonicGPRegressor(BaseCircularRegressor):
     >>> x = np.sort(rng.uniform(0, 4, 120))
     >>> y = rng.vonmises(np.sin(x), 1.0 + 5.0 * x)  # ever narrower
     >>> model = HarmonicGPRegressor(order=1).fit(x[:, None], y)
-    >>> model.predict_dist([[0.5], [3.5]]).resultant_length().round(1)
-    array([0.8, 1. ])
+    >>> early, late = model.predict_dist([[0.5], [3.5]]).resultant_length()
+    >>> bool(early < late)
+    True
     """
 
     def __init__(
@@ -215,9 +220,9 @@ class HarmonicPosterior:
     """What a fit keeps: kernel, inducing inputs, scales, and the Gaussian of the weights."""
 
     kernel: Any
-    inducing: FloatArray
     scale: FloatArray
     constant_scale: FloatArray
+    inducing: FloatArray
     weights: FloatArray
     inverse: FloatArray
     dense: bool  # whether the inducing inputs are all inputs
@@ -340,7 +345,7 @@ class _Learner:
     def __init__(self, candidate: _Candidate, data: _Data, settings: HarmonicSettings = engine.SETTINGS):
         self.candidate, self.data, self.settings = candidate, data, settings
         self.statistics = data.statistics(candidate.order)
-        self._weights: FloatArray | None = None
+        self._last: tuple[FloatArray, FloatArray] | None = None  # weights, and functions at the inducing inputs
 
     def design(self, vector: FloatArray) -> Design:
         """Features and scales at hyper-parameters."""
@@ -356,10 +361,10 @@ class _Learner:
         try:
             features = engine.make_features(kernel, data.inputs, data.inducing)
             design = Design(features.phi, scale_matrix(scale, constant_scale, len(data.inducing)))
-            mode = engine.find_mode(design, self.statistics, self._weights, self.settings)
+            mode = engine.find_mode(design, self.statistics, self._starts(design, features), self.settings)
         except np.linalg.LinAlgError:
             return np.inf, np.zeros(vector.size)
-        self._weights = mode.weights
+        self._last = mode.weights, features.factor @ (design.scales * mode.weights)[:, :-1].T
         slopes = engine.evidence_gradient(design, self.statistics, mode)
         both = slopes.scales[: candidate.order] + slopes.scales[candidate.order :]
         of_kernel = np.zeros(0)
@@ -368,6 +373,16 @@ class _Learner:
             of_kernel = candidate.directions.T @ back
         gradient = np.concatenate([of_kernel, both[:, :-1].sum(axis=1) * scale, both[:, -1] * constant_scale])
         return -(mode.evidence - 0.5 * float(away @ away)), away / candidate.deviation - gradient
+
+    def _starts(self, design: Design, features: engine.Features) -> list[FloatArray]:
+        """The weights of the last mode, and those with which the functions stay what they were."""
+        if self._last is None:
+            return []
+        weights, values = self._last
+        same = weights.copy()
+        inner = solve_triangular(features.factor, values, lower=True, check_finite=False)
+        same[:, :-1] = inner.T / design.scales[:, :-1]
+        return [weights, same]
 
     def learn(self, start: FloatArray, gain: float, max_steps: int = 40) -> FloatArray:
         """The hyper-parameters of the highest evidence, nearby."""
@@ -385,16 +400,19 @@ class _Learner:
     def posterior(self, vector: FloatArray) -> tuple[Design, Gaussian]:
         """The variational Gaussian."""
         design = self.design(vector)
-        mode = engine.find_mode(design, self.statistics, self._weights, self.settings)
+        mode = engine.find_mode(design, self.statistics, [] if self._last is None else self._last[:1], self.settings)
         return design, engine.find_gaussian(
             design, self.statistics, engine.laplace(self.statistics, mode), self.settings
         )
 
-    def held_out(self, design: Design, whole: Gaussian) -> FloatArray:
-        """Log densities of all observations, each by the others than its fold's, hyper-parameters kept."""
+    def held_out(self, design: Design, whole: Gaussian, rounds: int) -> FloatArray:
+        """Log densities of all observations, each by the others than its fold's, hyper-parameters kept.
+
+        The Gaussian of a fold is so many rounds away from that of all observations.
+        """
         data, order = self.data, self.candidate.order
         out, input_of = np.empty(data.folds.size), data.input_of
-        fewer = replace(self.settings, rounds=4, precision=0.1, n_points=16)
+        fewer = replace(self.settings, rounds=rounds, precision=0.1)
         for fold in np.unique(data.folds):
             rows = np.flatnonzero(data.folds == fold)
             kept = data.statistics(order, without=fold)
@@ -450,12 +468,23 @@ class _Found(NamedTuple):
     converged: bool
 
 
+class _Solved(NamedTuple):
+    """The posterior of a candidate at hyper-parameters, and log densities of observations held out."""
+
+    learner: _Learner
+    vector: FloatArray
+    design: Design
+    gaussian: Gaussian
+    held_out: FloatArray
+
+
 class _Trial(NamedTuple):
     """A candidate with learnt hyper-parameters, and its mean log density of observations held out."""
 
     candidate: _Candidate
     vector: FloatArray
     score: float
+    solved: _Solved | None = None
 
 
 class _Search:
@@ -503,30 +532,46 @@ class _Search:
         return [(priors.check_kernel(one), np.eye(one.n_dims)) for one in given]
 
     def run(self) -> _Found:
-        """The posterior of the best candidate on all inputs."""
+        """The posterior of the best candidate on all inputs.
+
+        On a part of many inputs the kernel is chosen, and orders up to 4: more inputs support higher ones.
+        """
         size = len(self.merged.inputs)
-        best = self._choose(self._take(SETTINGS.part))
         every = _Sample(self, np.arange(size), last=True)
-        vector = best.vector
-        if size > SETTINGS.part:
-            learner = _Learner(best.candidate, self._take(SETTINGS.refine).data(best.candidate.order))
-            vector = learner.learn(vector, SETTINGS.gain, SETTINGS.refine_steps)
-        learner = _Learner(best.candidate, every.data(best.candidate.order))
-        return self._finish(learner, vector, every)
+        if size <= SETTINGS.part:
+            best = self._choose(self._take(SETTINGS.part), self.orders)
+            return self._finish(self._solve(best.candidate, every, best.vector, 0), every)
+        best = self._choose(self._take(SETTINGS.part), [t for t in self.orders if t <= 4] or self.orders)
+        sample = every if size <= SETTINGS.refine else self._take(SETTINGS.refine, last=True)
+        best = self._refine(best, sample)
+        if sample is every and best.solved is not None:
+            return self._finish(best.solved, every)
+        return self._finish(self._solve(best.candidate, every, best.vector, 0), every)
 
-    def _take(self, most: int) -> _Sample:
-        """A random part of the inputs, of whole groups where there are."""
-        size = len(self.merged.inputs)
-        return _Sample(self, np.sort(self.rng.permutation(size)[:most]))
+    def _refine(self, best: _Trial, sample: _Sample) -> _Trial:
+        """The best of the order found on a part and of higher ones, on more inputs."""
+        higher = [t for t in self.orders if t > best.candidate.order]
+        best = self._try(best.candidate, sample, best.vector, SETTINGS.refine_steps, judge=bool(higher))
+        for order in SETTINGS.further_orders:
+            if order in higher and order > best.candidate.order:
+                following = self._raise(best, order, sample, SETTINGS.refine_steps)
+                if following.score <= best.score and order == SETTINGS.further_orders[0]:
+                    break
+                best = max(best, following, key=lambda trial: trial.score)
+        return best
 
-    def _choose(self, sample: _Sample) -> _Trial:
-        """The best candidate on a part of the inputs."""
-        middle = 2 if 2 in self.orders else self.orders[0]
+    def _take(self, most: int, last: bool = False) -> _Sample:
+        """A random part of the inputs."""
+        return _Sample(self, np.sort(self.rng.permutation(len(self.merged.inputs))[:most]), last)
+
+    def _choose(self, sample: _Sample, every: Sequence[int]) -> _Trial:
+        """The best candidate of some orders on a part of the inputs."""
+        middle = 2 if 2 in every else every[0]
         trials = [self._try(_Candidate(*kernel, middle, self.prior_scale), sample) for kernel in self.kernels]
         best = max(trials, key=lambda trial: trial.score)
         if self._may_free(best.candidate):
             best = max(best, self._try_free(best, sample), key=lambda trial: trial.score)
-        for orders in ([t for t in self.orders if t > middle], [t for t in self.orders if t < middle]):
+        for orders in ([t for t in every if t > middle], [t for t in every if t < middle]):
             for order in orders:
                 following = self._raise(best, order, sample)
                 if following.score <= best.score:
@@ -550,46 +595,54 @@ class _Search:
         start = np.concatenate([np.full(count, best.vector[0]), best.vector[1:]])
         return self._try(candidate, sample, start)
 
-    def _raise(self, best: _Trial, order: int, sample: _Sample) -> _Trial:
+    def _raise(self, best: _Trial, order: int, sample: _Sample, steps: int = 40) -> _Trial:
         candidate = replace(best.candidate, order=order)
-        return self._try(candidate, sample, best.candidate.raised(order, best.vector))
+        return self._try(candidate, sample, best.candidate.raised(order, best.vector), steps)
 
-    def _try(self, candidate: _Candidate, sample: _Sample, start: FloatArray | None = None) -> _Trial:
-        data = sample.data(candidate.order)
-        learner = _Learner(candidate, data)
-        vector = learner.learn(candidate.centre if start is None else start, SETTINGS.gain)
-        if self._is_alone(candidate):
-            return _Trial(candidate, vector, np.nan)
-        held_out = learner.held_out(*learner.posterior(vector))
-        score = float(np.average(held_out, weights=data.replicates.weights))
-        name = f"order {candidate.order}, {candidate.at(vector)[0]}"
+    def _try(
+        self,
+        candidate: _Candidate,
+        sample: _Sample,
+        start: FloatArray | None = None,
+        steps: int = 40,
+        judge: bool = True,
+    ) -> _Trial:
+        """Learn hyper-parameters, and judge them by observations held out if there is a choice."""
+        start = candidate.centre if start is None else start
+        if not judge or self._is_alone(candidate):
+            learner = _Learner(candidate, sample.data(candidate.order))
+            return _Trial(candidate, learner.learn(start, SETTINGS.gain, steps), np.nan)
+        solved = self._solve(candidate, sample, start, steps)
+        score = float(np.average(solved.held_out, weights=sample.replicates.weights))
+        name = f"order {candidate.order}, {candidate.at(solved.vector)[0]}"
         self.compared.append((name, score))
         if self._verbose:
             self._lines(f"{name}: {score:.3f} held out", always=self._verbose > 1)
-        return _Trial(candidate, vector, score)
+        return _Trial(candidate, solved.vector, score, solved)
 
-    def _finish(self, learner: _Learner, vector: FloatArray, every: _Sample) -> _Found:
+    def _solve(self, candidate: _Candidate, sample: _Sample, start: FloatArray, steps: int) -> _Solved:
+        """The posterior after so many steps of the search, and what it says of observations held out."""
+        learner = _Learner(candidate, sample.data(candidate.order))
+        vector = learner.learn(start, SETTINGS.gain, steps) if steps else start
         design, gaussian = learner.posterior(vector)
-        held_out = learner.held_out(design, gaussian)
-        singly = held_out
+        rounds = SETTINGS.last_fold_rounds if sample.last else SETTINGS.fold_rounds
+        return _Solved(learner, vector, design, gaussian, learner.held_out(design, gaussian, rounds))
+
+    def _finish(self, solved: _Solved, every: _Sample) -> _Found:
+        learner, vector, design, gaussian, held_out = solved
+        data, order, singly = learner.data, learner.candidate.order, held_out
         if self.blocks is not None:
-            data = every.data(learner.candidate.order)
             by_inputs = _Learner(learner.candidate, data._replace(folds=every.folds(None, data.replicates)))
-            singly = by_inputs.held_out(design, gaussian)
-        singly = learner.leave_one_out(design, gaussian, singly)
-        kernel, scale, constant_scale = learner.candidate.at(vector)
-        data = learner.data
+            singly = by_inputs.held_out(design, gaussian, SETTINGS.last_fold_rounds)
         posterior = HarmonicPosterior(
-            kernel,
+            *learner.candidate.at(vector),
             data.inducing,
-            scale,
-            constant_scale,
             gaussian.weights,
             gaussian.inverse,
             len(data.inducing) == len(data.inputs),
-            every.columns(learner.candidate.order) if self.gram else np.empty(0, dtype=int),
+            every.columns(order) if self.gram else np.empty(0, dtype=int),
         )
-        return _Found(posterior, singly, held_out, gaussian.converged)
+        return _Found(posterior, learner.leave_one_out(design, gaussian, singly), held_out, gaussian.converged)
 
 
 class _Sample:

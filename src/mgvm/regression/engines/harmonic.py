@@ -23,7 +23,7 @@ which a few antithetic points of a low-discrepancy set give.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from typing import Any, NamedTuple
@@ -33,7 +33,7 @@ from scipy.linalg import cholesky, lapack, solve_triangular
 from scipy.stats import norm, qmc
 
 from mgvm._grids import log_sum_exp
-from mgvm._numerics.gvm import even_rule, even_rules
+from mgvm._numerics.gvm import bound_curvature, even_moments, even_rule, even_rules
 from mgvm._validation import FloatArray
 from mgvm.circle.graded_nodes import find_features, resolve_density
 from mgvm.circle.grid_density import GridDensity
@@ -178,16 +178,9 @@ def _first_and_second(moments: np.ndarray) -> tuple[FloatArray, FloatArray]:
     return np.concatenate([moments[:, :order].real, moments[:, :order].imag], axis=1), second
 
 
-def _complex_moments(F: FloatArray) -> tuple[FloatArray, np.ndarray]:
-    log_z, moments = np.empty(len(F)), np.empty(F.shape, dtype=complex)
-    for rows, rule in even_rules(F):
-        log_z[rows], moments[rows] = rule.moments(F[rows])
-    return log_z, moments
-
-
 def gvm_moments(F: FloatArray) -> Moments:
     """At natural parameters F (n, 2T)."""
-    log_z, moments = _complex_moments(F)
+    log_z, moments = even_moments(F)
     mean, second = _first_and_second(moments)
     return Moments(log_z, mean, second - mean[:, :, None] * mean[:, None, :])
 
@@ -198,7 +191,7 @@ def mean_moments(F: FloatArray, root: FloatArray, points: FloatArray, block: int
     parts = []
     for begin in range(0, max(len(F), 1), size):
         at = spread_points(F[begin : begin + size], root[begin : begin + size], points)
-        log_z, moments = _complex_moments(at.reshape(-1, F.shape[1]))
+        log_z, moments = even_moments(at.reshape(-1, F.shape[1]))
         moments = moments.reshape(len(at), count, F.shape[1])
         order = F.shape[1] // 2
         each = np.concatenate([moments[:, :, :order].real, moments[:, :, :order].imag], axis=2)
@@ -262,29 +255,25 @@ class Mode:
         return self.log_density - float(np.log(self.factor.diagonal()).sum())
 
 
-def _total_concentration(F: FloatArray) -> float:
-    order = F.shape[1] // 2
-    return float((np.hypot(F[:, :order], F[:, order:]) @ np.arange(1.0, order + 1.0) ** 2).max(initial=0.0))
-
-
 def find_mode(
-    design: Design, data: Statistics, start: FloatArray | None = None, settings: HarmonicSettings = SETTINGS
+    design: Design, data: Statistics, starts: Sequence[FloatArray] = (), settings: HarmonicSettings = SETTINGS
 ) -> Mode:
-    """The mode by Newton's method, each step halved until the log density rises."""
+    """The mode by Newton's method from the best of some weights, each step halved until the log density rises."""
 
     def evaluate(weights: FloatArray) -> tuple[FloatArray, Moments | None, float]:
         F = design.values(weights)
-        if not _total_concentration(F) <= settings.largest:
+        if not bound_curvature(F).max(initial=0.0) <= settings.largest:
             return F, None, -np.inf
         found = gvm_moments(F)
         value = float((F * data.sums).sum() - data.weight @ found.log_z) - 0.5 * float((weights**2).sum())
         return F, found, value
 
-    weights = np.zeros(design.shape) if start is None else start
+    weights = np.zeros(design.shape)
     F, moments, value = evaluate(weights)
-    if start is not None and not value > -np.inf:
-        weights = np.zeros(design.shape)
-        F, moments, value = evaluate(weights)
+    for other in starts:
+        there = evaluate(other)
+        if there[2] > value:
+            weights, (F, moments, value) = other, there
     converged = False
     for _ in range(settings.max_steps):
         assert moments is not None
@@ -482,14 +471,14 @@ def _by_points(F: FloatArray, C: FloatArray, least: int, most: int = 1024) -> It
     levels = np.ceil(np.log2(np.clip(least * (1.0 + spread), least, most))).astype(int)
     for level in np.unique(levels):
         points = normal_points(F.shape[1], 1 << int(level))
-        rows, size = np.flatnonzero(levels == level), max(1, (1 << 16) >> level)
+        rows, size = np.flatnonzero(levels == level), max(1, (1 << 13) >> level)
         for begin in range(0, rows.size, size):
             some = rows[begin : begin + size]
             yield some, spread_points(F[some], roots(C[some]), points)
 
 
 def _log_normalizers(at: FloatArray) -> FloatArray:
-    return _complex_moments(at.reshape(-1, at.shape[2]))[0].reshape(at.shape[:2])
+    return even_moments(at.reshape(-1, at.shape[2]))[0].reshape(at.shape[:2])
 
 
 def log_mixture(F: FloatArray, C: FloatArray, angles: FloatArray, n_points: int) -> FloatArray:
@@ -508,7 +497,8 @@ def mixture_density(F: FloatArray, C: FloatArray, n_points: int, *, most_nodes: 
     Nodes are equally spaced, twice as many as the trapezoid rule needs, up to `most_nodes`; beyond, they are graded.
     """
     parts = list(_by_points(F, C, n_points))
-    nodes = 1 << int(np.ceil(np.log2(34.0 + 15.0 * np.sqrt(max(map(_largest, parts), default=0.0)))))
+    bend = max((float(bound_curvature(at).max()) for _, at in parts), default=0.0)
+    nodes = 1 << int(np.ceil(np.log2(34.0 + 15.0 * np.sqrt(bend))))
     if nodes <= most_nodes:
         values = np.empty((len(F), nodes))
         for rows, at in parts:
@@ -519,10 +509,6 @@ def mixture_density(F: FloatArray, C: FloatArray, n_points: int, *, most_nodes: 
     order = F.shape[1] // 2
     features = find_features(mixtures.evaluate, len(F), most=min(2 * order, 6), scan=64 * order)
     return GridDensity(*resolve_density(mixtures.evaluate, features))
-
-
-def _largest(part: tuple[np.ndarray, FloatArray]) -> float:
-    return _total_concentration(part[1].reshape(-1, part[1].shape[2]))
 
 
 class _Mixtures(NamedTuple):
