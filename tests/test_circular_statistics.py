@@ -9,7 +9,7 @@ from naive import circular_tests as naive
 from numpy.testing import assert_allclose
 
 from mgvm import angles
-from mgvm._circular_statistics import _walk_tail, _walk_tail_by_saddlepoint
+from mgvm._circular_statistics import _kuiper_within, _walk_tail, _walk_tail_by_saddlepoint, _watson_tail
 from mgvm._validation import DegreesWarning
 
 ONE_SAMPLE = [angles.rayleigh_test, angles.kuiper_test, angles.watson_test]
@@ -83,6 +83,23 @@ class TestUniformity:
         # The saddlepoint density is off by a factor 1 + O(1/n), 1.08 for n = 10.
         assert _walk_tail_by_saddlepoint(resultant, size) == pytest.approx(3e-9, rel=2.0 / size + 0.03)
         assert 0.0 < _walk_tail(0.999 * size, size) < 1e-9
+
+    @pytest.mark.parametrize("size", [2, 3, 8, 40, 200])
+    def test_kuipers_distribution_at_both_ends(self, size):
+        # V never exceeds 1; and up to 2/n the bands of the n - 1 angles do not overlap: P(V < v) = n! (v - 1/n)^(n-1).
+        # Sums of up to n terms, each rounded a few hundred times.
+        assert _kuiper_within(1.0, size) == pytest.approx(1.0, rel=1e-11)
+        for v in (1.2 / size, 1.9 / size):
+            expected = math.lgamma(size + 1.0) + (size - 1.0) * math.log(v - 1.0 / size)
+            assert _kuiper_within(v, size) == pytest.approx(math.exp(expected), rel=1e-9)
+
+    @pytest.mark.parametrize("size", [4, 8, 20])
+    def test_watsons_level_against_simulation(self, size):
+        u = np.sort(np.random.default_rng(size).uniform(0, 1, (100_000, size)), axis=1)
+        away = u - (np.arange(size) + 0.5) / size
+        values = away.var(axis=1) * size + 1.0 / (12.0 * size)
+        # Five standard errors of the quantile are 0.0035; the approximation itself is off by 0.003 at n = 4.
+        assert _watson_tail(float(np.quantile(values, 0.95)), size) == pytest.approx(0.05, abs=0.0065)
 
     def test_many_angles(self):
         # P(n R̄² > z) = e^-z (1 + (2z - z²)/4n - …).

@@ -19,9 +19,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 from matplotlib.figure import Figure
+from matplotlib.lines import Line2D
 
-from mgvm import CircularGPRegressor
+from mgvm import CircularGPRegressor, CircularRegressor, HarmonicGPRegressor
 from mgvm.regression.baselines import (
+    ForestCircularRegressor,
     GvMRegressor,
     KernelCircularRegressor,
     NeighborsCircularRegressor,
@@ -32,8 +34,7 @@ from paper.table1.scores import fit_and_score, mean_over_splits, standard_error
 from paper.table1.shipped import make_shipped_tasks
 from paper.table1.tasks import Model, Split, Task, make_tasks
 
-PLANAR = "CircularGPRegressor"
-OURS = (PLANAR,)  # in the order in which they are drawn
+OURS = ("CircularRegressor", "HarmonicGPRegressor", "CircularGPRegressor")  # in the order in which they are drawn
 
 
 class Column(NamedTuple):
@@ -48,9 +49,12 @@ def make_columns() -> list[Column]:
     """All regressors. Of baselines that learn by evidence or by leave-one-out there are both."""
     dense = 5000  # beyond it the kernel matrix and its inverse are gigabytes
     return [
-        Column(Model(PLANAR, CircularGPRegressor(random_state=0)), ours=True, most=dense),
+        Column(Model(OURS[0], CircularRegressor()), ours=True),
+        Column(Model(OURS[1], HarmonicGPRegressor()), ours=True),
+        Column(Model(OURS[2], CircularGPRegressor(random_state=0)), ours=True, most=dense),
         Column(Model("kernel regression", KernelCircularRegressor())),
         Column(Model("nearest neighbours", NeighborsCircularRegressor())),
+        Column(Model("random forest", ForestCircularRegressor())),
         Column(Model("2-D GP", ProjectedGPRegressor()), most=dense),
         Column(Model("2-D GP, leave-one-out", ProjectedGPRegressor(selection="loo")), most=dense),
         Column(Model("no input", GvMRegressor("auto"))),
@@ -81,7 +85,7 @@ class Extent:
     random_splits: int
 
 
-FULL, QUICK = Extent(None, None, 5), Extent(150, 300, 2)
+FULL, QUICK = Extent(None, None, 3), Extent(150, 300, 2)
 
 
 def make_default_tasks(extent: Extent = FULL) -> list[Task]:
@@ -210,42 +214,35 @@ def run(model: Model, split: Split) -> Run:
 
 @dataclass(frozen=True)
 class Store:
-    """Runs on disk, by data set, estimator and split. Nothing in the key tells of the code: empty it after a change."""
+    """Runs on disk, by data set, estimator and split. Nothing in the key tells of the code: empty it after a change.
+
+    With `closed`, what is not there is not run.
+    """
 
     folder: Path
+    closed: bool = False
 
     def path(self, task: str, model: Model, number: int, split: Split) -> Path:
         """Where a run is kept."""
         data = hashlib.sha256()
         for part in (split.X, split.y, split.X_test, split.y_test):
             data.update(np.ascontiguousarray(part).tobytes())
-        data.update(repr(sorted(model.estimator.get_params().items())).encode())
+        data.update(repr(model.estimator).encode())  # the options that are not defaults
         words = re.sub(r"\W+", "-", f"{task} {model.name} {number}".lower())
         return self.folder / f"{words}-{data.hexdigest()[:12]}.npz"
 
-    def get(self, path: Path) -> Run | None:
-        """The run, where it is there."""
-        if not path.is_file():
+    def recall_or_run(self, task: str, model: Model, number: int, split: Split) -> Run | None:
+        """The run that is kept, else a new one; None where it is not there and none may be run."""
+        path = self.path(task, model, number, split)
+        if path.is_file():
+            with np.load(path) as kept:
+                return Run(kept["scores"], float(kept["cpu_seconds"]), bool(kept["converged"]))
+        if self.closed:
             return None
-        with np.load(path) as kept:
-            return Run(kept["scores"], float(kept["cpu_seconds"]), bool(kept["converged"]))
-
-    def put(self, path: Path, found: Run) -> None:
-        """Keep a run."""
+        found = run(model, split)
         self.folder.mkdir(parents=True, exist_ok=True)
         np.savez_compressed(path, **found._asdict())
-
-
-def run_or_recall(task: str, model: Model, number: int, split: Split, store: Store | None) -> Run:
-    """A run, from the store where it has it."""
-    if store is None:
-        return run(model, split)
-    path = store.path(task, model, number, split)
-    found = store.get(path)
-    if found is None:
-        found = run(model, split)
-        store.put(path, found)
-    return found
+        return found
 
 
 def measure(
@@ -254,15 +251,18 @@ def measure(
     """Every regressor on one data set."""
     splits = list(task.splits())
     inputs = max(count_inputs(split) for split in splits)
-    own = [Column(model) for model in task.models]
     runs: dict[str, list[Run]] = {}
-    for column in (*columns, *own):
+    for column in (*columns, *(Column(model) for model in task.models)):
         if inputs > column.most:
             continue
         report(f"{task.name}: {column.model.name}")
-        runs[column.model.name] = [
-            run_or_recall(task.name, column.model, number, split, store) for number, split in enumerate(splits)
+        found = [
+            run(column.model, split) if store is None else store.recall_or_run(task.name, column.model, number, split)
+            for number, split in enumerate(splits)
         ]
+        complete = [one for one in found if one is not None]
+        if len(complete) == len(splits):
+            runs[column.model.name] = complete
     ours = {column.model.name for column in columns if column.ours}
     return _compare_runs(task.name, splits, runs, ours)
 
@@ -315,7 +315,7 @@ def text(result: Standings) -> str:
     blocks = [f"Regressors with their defaults ({how})"]
     for task in result.tasks:
         lines = wrap(f"{task.name}: {task.about}", 80)
-        lines.append(f"  {'':<26}{'log-lik.':>9}{'gain':>18}{'CRPS':>7}{'50 %':>5}{'90 %':>5}{'CPU s':>7}")
+        lines.append(f"  {'':<26}{'log-lik.':>9}{'gain':>17} {'CRPS':>7}{'50 %':>5}{'90 %':>5}{'CPU s':>7}")
         lines += [_line(row) for row in result.of(task.name)]
         blocks.append("\n".join(lines))
     return "\n\n".join([*blocks, "\n".join(_KEY)])
@@ -388,7 +388,11 @@ def _compare(result: Standings) -> list[Comparison]:
 
 # ---- drawn -----------------------------------------------------------------------------------------------------------
 
-_LOOKS = ({"color": "#0072B2", "marker": "o"}, {"color": "#D55E00", "marker": "s"}, {"color": "#767F86", "marker": "D"})
+_LOOKS: tuple[dict[str, Any], ...] = (
+    {"color": "#0072B2", "marker": "o"},
+    {"color": "#D55E00", "marker": "s"},
+    {"color": "#767F86", "marker": "D"},
+)
 _REACH = (-0.35, 0.55)  # nats that are drawn; beyond them an arrow with the number
 
 
@@ -411,12 +415,16 @@ def draw(result: Standings, dpi: float = 110) -> Figure:
     ax.set_yticks(range(len(tasks)), [task.name for task in tasks], fontsize=11)
     ax.set_ylim(len(tasks) - 0.5, -0.5)
     ax.set_xlim(*_REACH)
-    ax.tick_params(axis="y", length=0)
+    ax.tick_params(axis="y", length=0, pad=9)
     ax.set_xlabel("held-out nats per observation above the best baseline, ± 2 standard errors", fontsize=11)
     ax.text(1.03, -0.75, "best baseline, its log-likelihood", transform=ax.get_yaxis_transform(), fontsize=10)
     for side in ("top", "right", "left"):
         ax.spines[side].set_visible(False)
-    ax.legend(loc="lower left", bbox_to_anchor=(-0.02, 1.0), ncols=len(OURS), frameon=False, fontsize=11)
+    marks = [
+        Line2D([], [], linestyle="", markersize=6.5, label=name, **look)
+        for name, look in zip(OURS, _LOOKS, strict=True)
+    ]
+    ax.legend(handles=marks, loc="lower left", bbox_to_anchor=(-0.4, 1.0), ncols=3, frameon=False, fontsize=11)
     title = "Regressors with their defaults against the best baseline of every data set"
     figure.suptitle(title, fontsize=13, fontweight="bold", y=1.0 - 0.22 / figure.get_figheight())
     return figure
@@ -424,10 +432,9 @@ def draw(result: Standings, dpi: float = 110) -> Figure:
 
 def _draw_gain(ax: Any, row: Standing, height: float, look: dict[str, Any]) -> None:
     low, high = _REACH
-    label = row.model if row.model not in ax.get_legend_handles_labels()[1] else None
     if low < row.gain < high:
         error = 2.0 * row.standard_error
-        ax.errorbar(row.gain, height, xerr=error, markersize=6, linewidth=1.6, label=label, linestyle="", **look)
+        ax.errorbar(row.gain, height, xerr=error, markersize=6.5, linewidth=1.6, linestyle="", **look)
         return
     end, side = (low, "left") if row.gain <= low else (high, "right")
     arrow = "<" if side == "left" else ">"
@@ -435,11 +442,9 @@ def _draw_gain(ax: Any, row: Standing, height: float, look: dict[str, Any]) -> N
     inwards = 0.015 if side == "left" else -0.015
     told = _number(row.gain, "+")
     ax.text(end + inwards, height, told, ha=side, va="center", fontsize=8.5, color=look["color"])
-    if label:  # the legend has the marker that others get
-        ax.plot([], [], linestyle="", label=label, **look)
 
 
-FIGURE = "table1_defaults.png"
+FIGURE = "table1_forest.png"
 
 
 def experiment(full: bool = False) -> Experiment:
@@ -482,8 +487,9 @@ def main(arguments: Sequence[str] | None = None) -> None:
     parser = argparse.ArgumentParser(prog="python -m paper.table1.defaults", description=__doc__)
     parser.add_argument("--keep", type=Path, required=True, metavar="FOLDER", help="where the scores of fits are kept")
     parser.add_argument("--docs", type=Path, default=Path("docs"), metavar="FOLDER", help="the guide; default: docs")
+    parser.add_argument("--closed", action="store_true", help="run nothing: write what is kept")
     options = parser.parse_args(arguments)
-    result = compute(FULL, Store(options.keep), lambda step: print(f"... {step}", flush=True))
+    result = compute(FULL, Store(options.keep, options.closed), lambda step: print(f"... {step}", flush=True))
     write_guide(result, options.docs)
     print(text(result))
 

@@ -168,6 +168,10 @@ def test_what_is_kept_is_not_run_again(stub_task, tmp_path):
     # Another option is another run.
     defaults.measure(stub_task, [Column(Model("ours", Stub(4.0)), ours=True)], store)
     assert Stub.fits == before + 1
+    # A closed store runs nothing: what it lacks is left out.
+    more = [*COLUMNS, Column(Model("new", Stub(5.0)))]
+    assert defaults.measure(stub_task, more, Store(store.folder, closed=True)) == first
+    assert Stub.fits == before + 1
 
 
 # ---- told and drawn --------------------------------------------------------------------------------------------------

@@ -126,8 +126,9 @@ class HarmonicGPRegressor(BaseCircularRegressor):
     >>> x = np.sort(rng.uniform(0, 4, 120))
     >>> y = rng.vonmises(np.sin(x), 1.0 + 5.0 * x)  # ever narrower
     >>> model = HarmonicGPRegressor(order=1).fit(x[:, None], y)
-    >>> model.predict_dist([[0.5], [3.5]]).resultant_length().round(1)
-    array([0.8, 1. ])
+    >>> early, late = model.predict_dist([[0.5], [3.5]]).resultant_length()
+    >>> bool(early < late)
+    True
     """
 
     def __init__(
