@@ -7,7 +7,12 @@ import numpy as np
 import pytest
 from portable import cos, polar, power_of_ten, sin
 
-from mgvm.inference._planar_gaussian import RADIAL_FLOOR, are_positive_definite
+from mgvm.inference._planar_gaussian import (
+    RADIAL_FLOOR,
+    are_positive_definite,
+    covariance_of_statistics,
+    inverse_covariance_of_statistics,
+)
 from mgvm.inference._tilted import GridSites, HarmonicSites, circle_parameters
 
 
@@ -131,3 +136,16 @@ def test_grid_finer_than_a_distribution_agrees_with_the_harmonics():
     assert by_grid.log_normalizer[0] == pytest.approx(by_harmonics.log_normalizer[0], rel=1e-13)
     np.testing.assert_allclose(by_grid.mean, by_harmonics.mean, atol=1e-13)
     np.testing.assert_allclose(by_grid.precision, by_harmonics.precision, rtol=1e-6)
+
+
+def test_the_inverse_covariance_of_the_statistics_needs_no_solve():
+    rng = np.random.default_rng(0)
+    raw, mean = rng.normal(size=(50, 2, 2)), rng.normal(size=(50, 2))
+    covariance = raw @ raw.transpose(0, 2, 1) + 0.1 * np.eye(2)
+    product = inverse_covariance_of_statistics(mean, covariance) @ covariance_of_statistics(mean, covariance)
+    # Entries up to 1e3 on both sides, some of which cancel: ten roundings of a million.
+    np.testing.assert_allclose(product, np.broadcast_to(np.eye(5), product.shape), atol=1e6 * 10 * np.finfo(float).eps)
+    # 1e-8 wide and far from the origin, where a solve has no digits left: of x alone it is the precision.
+    narrow = inverse_covariance_of_statistics(np.array([[0.6, 0.8]]), 1e-16 * np.eye(2)[None])
+    assert np.isfinite(narrow).all()
+    assert narrow[0, 2, 2] == pytest.approx(0.5e32)

@@ -231,3 +231,11 @@ def test_whole_numbers_beyond_the_doubles_are_named(name):
 def test_angles_that_are_hardly_numbers_raise_no_warning_of_numpy(name):
     angles = 5e-324 * (np.arange(20) // 2)  # steps whose square is zero
     assert np.isfinite(clone(MODELS[name]).fit(X, angles).predict_dist(X).moment(1)).all()
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_two_narrow_groups_at_one_input_are_no_singular_matrix():
+    rng = np.random.default_rng(0)
+    y = np.where(rng.random(24) < 0.5, 1.0, 1.0 - np.pi) + 3e-4 * rng.normal(size=24)
+    model = CircularGPRegressor(n_starts=1, noise_order="auto", average=False, random_state=0).fit(np.ones((24, 1)), y)
+    assert np.isfinite(model.predict_dist(np.ones((1, 1))).moment(2)).all()

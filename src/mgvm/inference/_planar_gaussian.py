@@ -99,6 +99,27 @@ def covariance_of_statistics(mean: FloatArray, covariance: FloatArray) -> FloatA
     return out
 
 
+def inverse_covariance_of_statistics(mean: FloatArray, covariance: FloatArray) -> FloatArray:
+    """Cov[T]⁻¹ (N, 5, 5), without a solve: Cov[T] of a narrow Gaussian far from the origin is singular to rounding.
+
+    With x = m + u, T = (x, xx) is (u, uu) sheared by the slopes M of xx at m, and Cov[uu]⁻¹ comes from products of V⁻¹:
+    Cov[T]⁻¹ = [[V⁻¹ + Mᵀ S M, -Mᵀ S], [-S M, S]], S = Cov[uu]⁻¹.
+    """
+    size = mean.shape[0]
+    m1, m2 = mean.T
+    precision = invert_pairs(covariance)
+    p, q, r = precision[:, 0, 0], precision[:, 0, 1], precision[:, 1, 1]
+    rows = [[0.5 * p * p, p * q, 0.5 * q * q], [p * q, p * r + q * q, q * r], [0.5 * q * q, q * r, 0.5 * r * r]]
+    squares = np.moveaxis(np.array(rows), -1, 0)
+    slope = np.zeros((size, 3, 2))
+    slope[:, 0, 0], slope[:, 1, 0], slope[:, 1, 1], slope[:, 2, 1] = 2.0 * m1, m2, m1, 2.0 * m2
+    across = -squares @ slope
+    out = np.empty((size, 5, 5))
+    out[:, :2, :2] = precision - np.swapaxes(slope, 1, 2) @ across
+    out[:, 2:, :2], out[:, :2, 2:], out[:, 2:, 2:] = across, np.swapaxes(across, 1, 2), squares
+    return out
+
+
 # ---- all angles together --------------------------------------------------------------------------------------------
 
 

@@ -46,7 +46,7 @@ class HarmonicSearchSettings:
     orders: tuple[int, ...] = (1, 2, 4, 6, 8)  # that "auto" looks at
     further_orders: tuple[int, ...] = (4, 8, 6)  # tried in turn on more inputs, those above the best; first a step
     part: int = 300  # inputs by which choices are made
-    part_weights: int = 500  # weights 2T·M at most in the choices,
+    part_weights: int = 600  # weights 2T·M at most in the choices,
     weights: int = 800  # and in the last fit
     least_inducing: int = 50  # whatever the order
     refine: int = 2000  # inputs at most on which hyper-parameters are refined and higher orders tried
@@ -566,19 +566,21 @@ class _Search:
 
     def _choose(self, sample: _Sample, every: Sequence[int]) -> _Trial:
         """The best candidate of some orders on a part of the inputs."""
-        middle = 2 if 2 in every else every[0]
-        trials = [self._try(_Candidate(*kernel, middle, self.prior_scale), sample) for kernel in self.kernels]
+        # The lowest two, since of narrow densities an order of 2 needs more inducing inputs than it can have.
+        trials = [
+            self._try(_Candidate(*kernel, order, self.prior_scale), sample)
+            for order in every[:2]
+            for kernel in self.kernels
+        ]
         best = max(trials, key=lambda trial: trial.score)
         if self._may_free(best.candidate):
             best = max(best, self._try_free(best, sample), key=lambda trial: trial.score)
-        for orders in ([t for t in every if t > middle], [t for t in every if t < middle]):
-            for order in orders:
+        for order in every:
+            if order > best.candidate.order:
                 following = self._raise(best, order, sample)
                 if following.score <= best.score:
                     break
                 best = following
-            if best.candidate.order != middle:
-                break
         return best
 
     def _is_alone(self, candidate: _Candidate) -> bool:

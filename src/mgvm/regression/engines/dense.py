@@ -44,6 +44,7 @@ from mgvm.inference._planar_gaussian import (
     are_positive_definite,
     covariance_of_statistics,
     expected_statistics,
+    inverse_covariance_of_statistics,
     invert_symmetric,
     log_volume,
     mean_and_covariance,
@@ -473,7 +474,7 @@ class Propagation(abc.ABC):
         if matched is None:
             return None, 0
         try:
-            inverse_own = np.linalg.inv(covariance_of_statistics(state.mean, state.marginal))
+            inverse_own = inverse_covariance_of_statistics(state.mean, state.marginal)
             gain = np.linalg.solve(covariance_of_statistics(matched.mean, matched.covariance), state.tilted.covariance)
         except np.linalg.LinAlgError:
             return None, 0
@@ -536,7 +537,7 @@ class Linearization:
         size = state.mean.shape[0]
         self._tilted = state.tilted.covariance
         # Of C alone the own blocks J make R' = -J: that is the preconditioner. (On the circle T itself is singular.)
-        self.inverse_own = np.linalg.inv(covariance_of_statistics(state.mean, state.marginal))
+        self.inverse_own = inverse_covariance_of_statistics(state.mean, state.marginal)
         self.rest = self._tilted @ self.inverse_own - np.eye(5)  # B - 1
         self._shape = (size, 5)
 
