@@ -50,6 +50,9 @@ class FrontDoorSettings:
     least: float = 0.01  # weight below which a member is dropped
     n_folds: int = 5  # where whole inputs or groups are held out
     few: int = 10  # distinct inputs below which rows are held out all the same
+    harmonic: int = (
+        20  # distinct inputs below which "auto" leaves the harmonic process out: its folds keep what it learnt
+    )
     repeated: float = 0.8  # distinct inputs a row below which whole inputs are held out
     uneven: float = 10.0  # ratio of the spreads of columns above which each is divided by its own
 
@@ -96,8 +99,8 @@ class CircularRegressor(MixedRegressor):
     ----------
     members : "auto" or list of {"harmonic", "planar", "kernel", "forest", "none"}
         `HarmonicGPRegressor`, `CircularGPRegressor`, `KernelCircularRegressor`, `ForestCircularRegressor` and
-        `GvMRegressor`, which sees no inputs; "auto" takes all. For other regressors, or options of these, there is
-        `CircularStackingRegressor`.
+        `GvMRegressor`, which sees no inputs; "auto" takes all, without "harmonic" below 20 distinct inputs. For other
+        regressors, or options of these, there is `CircularStackingRegressor`.
     kernel : scikit-learn kernel, list of kernels or None
         Of both Gaussian processes.
     noise_order : int or "auto"
@@ -192,7 +195,7 @@ class CircularRegressor(MixedRegressor):
         rows = _Rows.of(data, groups)
         self.held_out_ = rows.held_out
         say = _Speaker(int(self.verbose))
-        names = self._names()
+        names = self._names(rows.n_inputs)
         if self.warm_start and hasattr(self, "named_estimators_"):
             looks = {name: _Fit(estimator, np.empty(0), 0.0) for name, estimator in self.named_estimators_.items()}
             skipped = {name for name in names if name in EXPENSIVE and name not in looks}
@@ -204,10 +207,10 @@ class CircularRegressor(MixedRegressor):
         self._keep(names, looks, fits, rows)
         return self
 
-    def _names(self) -> list[str]:
+    def _names(self, n_inputs: int) -> list[str]:
         if isinstance(self.members, str):
             check.choice(self.members, "members", ["auto"])
-            return list(MEMBERS)
+            return [name for name in MEMBERS if name != "harmonic" or n_inputs >= SETTINGS.harmonic]
         names = [check.choice(name, "members", MEMBERS) for name in self.members]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"members must be different names out of {', '.join(MEMBERS)}, got {self.members!r}")

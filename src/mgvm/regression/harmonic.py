@@ -56,6 +56,8 @@ class HarmonicSearchSettings:
     n_last_folds: int = 10  # of the last fit to no more inputs than `part` twice
     fold_rounds: int = 2  # of the variational Gaussian of a fold: scores are then right to some 0.003,
     last_fold_rounds: int = 3  # and 0.001 here
+    hopeless: float = 0.5  # nats by which an order may be worse under the first kernel and still meet the others
+    inputs_a_scale: int = 5  # inputs for every column below which columns share one length scale
     n_points: int = 32  # of a predictive density
     unequal: float = 3.0  # ratio of spreads from which on columns are measured each by its own
 
@@ -83,7 +85,8 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         Harmonics T. "auto" chooses among 1, 2, 4, 6 and 8 by inputs held out. An order that the angles do not support
         (it takes more different angles than its number) is lowered, with a warning if it was asked for.
     anisotropic : bool or "auto"
-        With kernel=None: whether every column has a length scale of its own; "auto" decides by inputs held out.
+        With kernel=None: whether every column has a length scale of its own; "auto" decides by inputs held out, if
+        there are five inputs a column or more.
     n_inducing : int or None
         Inputs that stand for all where there are more: centres of k-means. None takes what 800 weights allow, a
         weight for the real and imaginary part of every harmonic at every inducing input.
@@ -567,12 +570,9 @@ class _Search:
     def _choose(self, sample: _Sample, every: Sequence[int]) -> _Trial:
         """The best candidate of some orders on a part of the inputs."""
         # The lowest two, since of narrow densities an order of 2 needs more inducing inputs than it can have.
-        trials = [
-            self._try(_Candidate(*kernel, order, self.prior_scale), sample)
-            for order in every[:2]
-            for kernel in self.kernels
-        ]
-        best = max(trials, key=lambda trial: trial.score)
+        best = self._choose_kernel(sample, every[0])
+        if len(every) > 1:
+            best = max(best, self._choose_kernel(sample, every[1], best.score), key=lambda trial: trial.score)
         if self._may_free(best.candidate):
             best = max(best, self._try_free(best, sample), key=lambda trial: trial.score)
         for order in every:
@@ -583,13 +583,23 @@ class _Search:
                 best = following
         return best
 
+    def _choose_kernel(self, sample: _Sample, order: int, known: float = -np.inf) -> _Trial:
+        """The best kernel of an order; where the first is far behind what is known, the order is given up with it."""
+        best = self._try(_Candidate(*self.kernels[0], order, self.prior_scale), sample)
+        if best.score < known - SETTINGS.hopeless:
+            return best
+        rest = [self._try(_Candidate(*kernel, order, self.prior_scale), sample) for kernel in self.kernels[1:]]
+        return max(best, *rest, key=lambda trial: trial.score) if rest else best
+
     def _is_alone(self, candidate: _Candidate) -> bool:
         """Whether there is nothing to choose."""
         return len(self.kernels) == len(self.orders) == 1 and not self._may_free(candidate)
 
     def _may_free(self, candidate: _Candidate) -> bool:
         """Whether columns may have length scales of their own instead of one for all."""
-        return self.anisotropic == "auto" and candidate.directions.shape[0] > candidate.free == 1 and not self.gram
+        columns = candidate.directions.shape[0]
+        told = len(self.merged.inputs) >= SETTINGS.inputs_a_scale * columns
+        return self.anisotropic == "auto" and columns > candidate.free == 1 and told and not self.gram
 
     def _try_free(self, best: _Trial, sample: _Sample) -> _Trial:
         count = best.candidate.directions.shape[0]
