@@ -11,9 +11,10 @@ import pytest
 from mgvm._atomic import atomic_write
 
 WRITER = """
-import sys, time
+import signal, sys, time
 from pathlib import Path
 from mgvm._atomic import atomic_write
+signal.signal(signal.SIGINT, signal.default_int_handler)  # jobs in the background of a shell ignore it
 with atomic_write(Path(sys.argv[1]), force=True) as file:
     file.write(b"half of it")
     file.flush()

@@ -47,7 +47,7 @@ def public_callables():
             yield f"{package}.{name}", thing, is_estimator
             ours = [base for base in getattr(thing, "__mro__", ()) if base.__module__.startswith("mgvm")]
             for method in {key for base in ours for key in vars(base) if not key.startswith("_")}:
-                if callable(getattr(thing, method)):
+                if callable(getattr(thing, method)) and not method.endswith("_request"):  # scikit-learn's own
                     yield f"{package}.{name}.{method}", getattr(thing, method), is_estimator
 
 

@@ -268,7 +268,17 @@ def test_every_option_has_a_flag_with_its_default(here, monkeypatch):
     more = "--circular-inputs lat:hours --time-as days --kernel periodic --period 3 --noise-order 2 --groups lat"
     assert cli.main(["regress", *WIND, *more.split(), "--seed", "7", "--no-compare"]) == 130
     assert asked[1] == workflow_options.RegressionOptions(
-        "dir", ["lon"], ["lat:hours"], "compass", "days", "periodic", 3.0, 2, "lat", seed=7, compare=False
+        "dir",
+        ["lon"],
+        ["lat:hours"],
+        "compass",
+        "days",
+        kernel="periodic",
+        period=3.0,
+        noise_order=2,
+        groups="lat",
+        seed=7,
+        compare=False,
     )
     assert cli.main(["regress", *WIND[:-2], "--period-of-angle", "12.42"]) == 130
     assert asked[2] == workflow_options.RegressionOptions("dir", ["lon"], period_of_angle=12.42)

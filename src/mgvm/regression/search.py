@@ -419,7 +419,7 @@ def _starts(descent: Descent[Any], options: SearchOptions, theta: FloatArray | N
 
 
 def orders_worth_trying(residuals: FloatArray, weights: FloatArray, highest: int) -> list[int]:
-    """Those above 1 whose distribution of the residuals has several modes and describes them better by BIC."""
+    """Those above 1 whose distribution of the residuals has several high modes and describes them better by BIC."""
     if highest < 2:
         return []
     count = float(weights.sum())
@@ -430,7 +430,9 @@ def orders_worth_trying(residuals: FloatArray, weights: FloatArray, highest: int
             warnings.simplefilter("ignore", RuntimeWarning)
             dist = GvM.fit(residuals, weights=weights, order=order)
         bic = 2 * order * np.log(count) - 2.0 * float(weights @ dist.logpdf(residuals))
-        scores[order] = (bic, int(np.isfinite(np.asarray(dist.modes().location)).sum()))
+        # High orders of narrow noise always have modes elsewhere, of no mass.
+        heights = np.asarray(dist.modes().density)
+        scores[order] = (bic, int((heights > 0.01 * np.nanmax(heights)).sum()))
     return [order for order, (bic, modes) in scores.items() if modes > 1 and bic < scores[1][0]]
 
 
