@@ -21,7 +21,7 @@ from mgvm.regression.engines.dense import DenseEngine
 from mgvm.regression.gp import choose_radial_scale
 from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Replicates
 from mgvm.regression.prediction import row_log_densities
-from mgvm.regression.search import count_distinct
+from mgvm.regression.search import count_distinct, orders_worth_trying
 
 KERNEL = ConstantKernel(0.5) * Matern(1.5, nu=1.5)
 
@@ -189,6 +189,16 @@ def test_angles_a_rounding_apart_are_one():
     assert count_distinct(np.array([1.0, 1.0 + 1e-12, 1.0 + 2 * np.pi])) == 1
     assert count_distinct(np.array([-np.pi, np.pi, 0.0, 1e-12])) == 2
     assert count_distinct(np.array([2 * np.pi - 1e-12, 0.0, 1e-12, 3.0])) == 2
+
+
+def test_orders_are_worth_trying_for_modes_far_apart_alone():
+    ones = np.ones(200)
+    scatter = 0.02 * np.random.default_rng(0).normal(size=200)
+    close, opposite = (scatter + turn * (np.arange(200) % 2) for turn in (0.2, np.pi))
+    # A steady change between neighbours looks like two modes close by.
+    assert orders_worth_trying(close - 0.1, ones, 4) == []
+    assert 2 in orders_worth_trying(opposite, ones, 4)
+    assert orders_worth_trying(scatter, ones, 4) == []
 
 
 def test_contaminated_noise_shrugs_off_outliers():

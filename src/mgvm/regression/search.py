@@ -25,6 +25,7 @@ from scipy.stats import norm, qmc
 
 from mgvm._progress import ProgressLines
 from mgvm._validation import FloatArray
+from mgvm.angles import wrap
 from mgvm.circle.gvm import GvM
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.regression.bounded_bfgs import Point, minimize
@@ -419,7 +420,7 @@ def _starts(descent: Descent[Any], options: SearchOptions, theta: FloatArray | N
 
 
 def orders_worth_trying(residuals: FloatArray, weights: FloatArray, highest: int) -> list[int]:
-    """Those above 1 whose distribution of the residuals has several high modes and describes them better by BIC."""
+    """Those above 1 whose distribution of the residuals has modes apart and describes them better by BIC."""
     if highest < 2:
         return []
     count = float(weights.sum())
@@ -430,10 +431,19 @@ def orders_worth_trying(residuals: FloatArray, weights: FloatArray, highest: int
             warnings.simplefilter("ignore", RuntimeWarning)
             dist = GvM.fit(residuals, weights=weights, order=order)
         bic = 2 * order * np.log(count) - 2.0 * float(weights @ dist.logpdf(residuals))
-        # High orders of narrow noise always have modes elsewhere, of no mass.
-        heights = np.asarray(dist.modes().density)
-        scores[order] = (bic, int((heights > 0.01 * np.nanmax(heights)).sum()))
-    return [order for order, (bic, modes) in scores.items() if modes > 1 and bic < scores[1][0]]
+        scores[order] = (bic, _has_modes_apart(dist))
+    return [order for order, (bic, several) in scores.items() if several and bic < scores[1][0]]
+
+
+def _has_modes_apart(dist: GvM, height: float = 0.01, distance: float = 0.25 * np.pi) -> bool:
+    """Whether a mode of some height, relative to the highest, lies some distance away from it.
+
+    High orders of narrow noise always have modes elsewhere, of no mass; and differences of neighbours have two close by
+    where the direction changes steadily from one to the next.
+    """
+    place, density = (np.asarray(part) for part in dist.modes())
+    high = density > height * np.nanmax(density, initial=0.0)
+    return bool((np.abs(wrap(place[high] - place[0])) > distance).any())
 
 
 def count_distinct(angles: FloatArray) -> int:
