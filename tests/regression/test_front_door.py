@@ -207,3 +207,8 @@ def test_members_are_the_public_estimators(fitted):
     kinds = {"harmonic": HarmonicGPRegressor, "kernel": KernelCircularRegressor, "forest": ForestCircularRegressor}
     for name, estimator in fitted.named_estimators_.items():
         assert isinstance(estimator, kinds.get(name, object))
+
+
+def test_few_inputs_do_not_weigh_members():
+    X, y = curve(19)
+    assert list(CircularRegressor().fit(X, y).named_estimators_) == ["planar"]

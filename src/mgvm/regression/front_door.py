@@ -50,13 +50,9 @@ class FrontDoorSettings:
     least: float = 0.01  # weight below which a member is dropped
     n_folds: int = 5  # where whole inputs or groups are held out
     few: int = 10  # distinct inputs below which rows are held out all the same
-    harmonic: int = (
-        20  # distinct inputs below which "auto" leaves the harmonic process out: its folds keep what it learnt
-    )
+    weighable: int = 20  # distinct inputs below which members are not told apart: "auto" is "planar" alone
     repeated: float = 0.8  # distinct inputs a row below which whole inputs are held out
-    concentrated: float = (
-        1.5  # nats a row, as of a scatter of 5 degrees, above which the harmonic process is not fitted
-    )
+    concentrated: float = 1.5  # nats a row, as of a scatter of 5 degrees, above which "harmonic" is not fitted
     affordable: int = 150  # to more distinct inputs than these: its cost grows with the concentration
     uneven: float = 10.0  # ratio of the spreads of columns above which each is divided by its own
 
@@ -104,8 +100,8 @@ class CircularRegressor(MixedRegressor):
     ----------
     members : "auto" or list of {"harmonic", "planar", "kernel", "forest", "none"}
         `HarmonicGPRegressor`, `CircularGPRegressor`, `KernelCircularRegressor`, `ForestCircularRegressor` and
-        `GvMRegressor`, which sees no inputs; "auto" takes all, without "harmonic" below 20 distinct inputs. For other
-        regressors, or options of these, there is `CircularStackingRegressor`.
+        `GvMRegressor`, which sees no inputs; "auto" takes all, or "planar" alone below 20 distinct inputs, which do
+        not tell members apart. For other regressors, or options of these, there is `CircularStackingRegressor`.
     kernel : scikit-learn kernel, list of kernels or None
         Of both Gaussian processes.
     noise_order : int or "auto"
@@ -217,7 +213,7 @@ class CircularRegressor(MixedRegressor):
     def _names(self, n_inputs: int) -> list[str]:
         if isinstance(self.members, str):
             check.choice(self.members, "members", ["auto"])
-            return [name for name in MEMBERS if name != "harmonic" or n_inputs >= SETTINGS.harmonic]
+            return list(MEMBERS) if n_inputs >= SETTINGS.weighable else ["planar"]
         names = [check.choice(name, "members", MEMBERS) for name in self.members]
         if not names or len(set(names)) < len(names):
             raise ValueError(f"members must be different names out of {', '.join(MEMBERS)}, got {self.members!r}")
