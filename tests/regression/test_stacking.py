@@ -141,7 +141,7 @@ def test_bad_input_is_named():
         CircularStackingRegressor([("line", LinearRegression())]).fit(X, y)
     with pytest.raises(ValueError, match="cv must be one of 'loo'"):
         CircularStackingRegressor(MEMBERS, cv="kfold").fit(X, y)
-    with pytest.raises(ValueError, match="groups must have one entry for every row"):
+    with pytest.raises(ValueError, match="groups must have one label a row"):
         CircularStackingRegressor(MEMBERS).fit(X, y, groups=[1, 2])
     with pytest.raises(ValueError, match="folds need rows in 2 different groups"):
         CircularStackingRegressor(MEMBERS).fit(X, y, groups=np.zeros(20))

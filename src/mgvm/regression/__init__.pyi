@@ -1,4 +1,5 @@
 from mgvm.regression.front_door import CircularRegressor as CircularRegressor
 from mgvm.regression.gp import CircularGPRegressor as CircularGPRegressor
 from mgvm.regression.harmonic import HarmonicGPRegressor as HarmonicGPRegressor
+from mgvm.regression.recalibration import RecalibratedRegressor as RecalibratedRegressor
 from mgvm.regression.stacking import CircularStackingRegressor as CircularStackingRegressor

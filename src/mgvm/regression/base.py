@@ -232,6 +232,39 @@ def sort_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:
     return order, fresh
 
 
+def keep_rows_apart(data: Training) -> MergedTraining:
+    """Every row its own input: rows of a Gram matrix are not inputs."""
+    rows = np.arange(data.y.size)
+    if not (data.weights > 0.0).all():
+        raise ValueError(
+            "with kernel='precomputed' every sample_weight must be positive; leave the other rows out of X"
+        )
+    return MergedTraining(data.X, Replicates(data.y, data.weights, rows), rows, rows)
+
+
+def check_groups(groups: ArrayLike, count: int) -> np.ndarray:
+    """The number of every row's group."""
+    labels = np.asarray(groups)
+    if labels.shape != (count,):
+        raise ValueError(f"groups must have one label a row, shape ({count},), got {labels.shape}")
+    return np.unique(labels, return_inverse=True)[1]
+
+
+def folds_of(groups: ArrayLike | None, merged: MergedTraining, count: int) -> np.ndarray | None:
+    """The fold of every distinct input."""
+    if groups is None:
+        return None
+    numbers = check_groups(groups, count)
+    kept = merged.input_of_row >= 0
+    folds = np.zeros(len(merged.inputs), dtype=np.int64)
+    folds[merged.input_of_row[kept]] = numbers[kept]
+    if (folds[merged.input_of_row[kept]] != numbers[kept]).any():
+        raise ValueError("groups split rows that have the same input; rows of one input must be in one group")
+    if np.unique(folds).size < 2:
+        raise ValueError("groups has a single label; at least two blocks are needed to hold one out")
+    return folds
+
+
 _ENCODE = (
     "encode it first, with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer say; CircularGPRegressor also "
     "takes a Gram matrix of strings, with kernel='precomputed'"

@@ -26,7 +26,7 @@ from mgvm._progress import ProgressLines
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.regression.base import Training, merge_replicates, validate_training
+from mgvm.regression.base import Training, check_groups, merge_replicates, validate_training
 from mgvm.regression.baselines.forest import ForestCircularRegressor
 from mgvm.regression.baselines.kernel import KernelCircularRegressor
 from mgvm.regression.baselines.no_input import GvMRegressor
@@ -227,7 +227,11 @@ class CircularRegressor(MixedRegressor):
         if name == "harmonic":
             return HarmonicGPRegressor(self.kernel, random_state=state, verbose=verbose)
         if name == "planar":
-            return CircularGPRegressor(self.kernel, self.noise_order, random_state=state, verbose=verbose)
+            # Densities of single inputs left out tell nothing of whole inputs or groups.
+            recalibrate = "auto" if self.held_out_ == "rows" else None
+            return CircularGPRegressor(
+                self.kernel, self.noise_order, recalibrate=recalibrate, random_state=state, verbose=verbose
+            )
         if name == "kernel":
             return KernelCircularRegressor(random_state=state, verbose=verbose)
         if name == "forest":
@@ -292,10 +296,7 @@ class _Rows:
         """With what is to be held out whole: groups, or inputs that have several rows each."""
         place = merge_replicates(data._replace(weights=np.ones_like(data.weights))).input_of_row
         if groups is not None:
-            labels = np.asarray(groups)
-            if labels.shape != data.y.shape:
-                raise ValueError(f"groups must have one label a row, shape {data.y.shape}, got {labels.shape}")
-            codes = np.unique(labels, return_inverse=True)[1]
+            codes = check_groups(groups, data.y.size)
             if codes.max() == 0:
                 raise ValueError("groups has a single label; at least two blocks are needed to hold one out")
             return cls(data, place, codes, "groups")

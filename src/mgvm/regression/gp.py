@@ -25,6 +25,8 @@ from mgvm.regression.base import (
     MergedTraining,
     Training,
     clone_in_radians,
+    folds_of,
+    keep_rows_apart,
     merge_replicates,
     validate_queries,
     validate_training,
@@ -36,6 +38,7 @@ from mgvm.regression.engines.markov import MarkovEngine, line_terms
 from mgvm.regression.engines.neighbors import NeighborsEngine
 from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Noise, Replicates
 from mgvm.regression.prediction import convolve_noise, convolve_noises, row_log_densities
+from mgvm.regression.recalibration import METHODS, Recalibration, Transformed, learn_recalibration, transform_angles
 from mgvm.regression.search import SearchOptions, SearchResult, count_distinct, orders_worth_trying, search
 
 ENGINES = ("auto", "ep", "markov", "neighbors", "chain", "mean_field", "gibbs")
@@ -90,6 +93,13 @@ class CircularGPRegressor(BaseCircularRegressor):
     average : bool or "auto"
         Average predictions over hyper-parameters instead of taking the best; "auto" does with at most 60 inputs. Needs
         the dense kernel matrix.
+    recalibrate : {"auto", "constant", "gp"} or None
+        Correct predictive densities by what left-out angles say of them, where that is better on angles not seen: by a
+        density of their transformed values that is the same for all inputs ("constant"), that follows the inputs as a
+        harmonic process ("gp"), or the better of the two ("auto"). It mends a spread that is wrong everywhere or
+        somewhere; where the rows to be predicted are of another kind (later months), it may do harm. "auto" leaves
+        densities of 60 inputs or fewer as they are, and those of blocked folds. `RecalibratedRegressor` does the same
+        for any regressor.
     tol : float or None
         Mismatch of moments, in standard deviations, at which inference has converged at the learnt hyper-parameters;
         None takes 1e-7 for "ep" and "markov", 1e-3 for "neighbors". The chain is exact.
@@ -114,7 +124,10 @@ class CircularGPRegressor(BaseCircularRegressor):
     radial_scale_ : float
         τ; with radial_scale="cv" the one chosen, and `radial_scale_scores_` the held-out log density of each.
     loo_log_density_ : ndarray, shape (N,)
-        log p(y_n | all other rows); a row of weight w stands for w rows, and rows with the same input stay.
+        log p(y_n | all other rows); a row of weight w stands for w rows, and rows with the same input stay, unless
+        densities are recalibrated.
+    recalibration_ : Recalibration or None
+        The correction of predictive densities, its `method` and its `model`; None where there is none.
     log_evidence_ : float
         log p(y): by expectation propagation where radial_scale="free", exact on a chain.
     converged_ : bool
@@ -153,6 +166,7 @@ class CircularGPRegressor(BaseCircularRegressor):
         contaminated: bool = False,
         n_neighbors: int | None = None,
         average: bool | str = "auto",
+        recalibrate: str | None = None,
         tol: float | None = None,
         n_starts: int = 2,
         random_state: Any = None,
@@ -170,6 +184,7 @@ class CircularGPRegressor(BaseCircularRegressor):
         self.contaminated = contaminated
         self.n_neighbors = n_neighbors
         self.average = average
+        self.recalibrate = recalibrate
         self.tol = tol
         self.n_starts = n_starts
         self.random_state = random_state
@@ -207,6 +222,7 @@ class CircularGPRegressor(BaseCircularRegressor):
             last = self._posteriors[0][1] if self.warm_start and hasattr(self, "_posteriors") else None
             kernels = self._kernels(merged.inputs, last)
             self._keep(data, merged, self._search(merged, folds, radial_scale, kernels, last), radial_scale)
+            self._recalibrate(data, merged, folds is not None)
         return self
 
     def _search(
@@ -289,6 +305,47 @@ class CircularGPRegressor(BaseCircularRegressor):
         if not self.converged_:
             warnings.warn(best.complaint, ConvergenceWarning, stacklevel=3)
 
+    def _recalibrate(self, data: Training, merged: MergedTraining, blocked: bool) -> None:
+        """Learn the correction of the predictive densities, from those of inputs left out."""
+        self.recalibration_: Recalibration | None = None
+        method = self._recalibration_method(blocked)
+        if method is None:
+            return
+        best = self._posteriors[0][1]
+        place = merged.replicates.input_of
+        left_out = convolve_noise(best.leave_one_out(), self._noise, best.rho)[place]
+        angles, weights = merged.replicates.angles, merged.replicates.weights
+        told = Transformed(merged.inputs[place], transform_angles(left_out, angles), weights, place)
+        gain = learn_recalibration(told, method, gram=self._is_gram(), random_state=self.random_state)
+        if gain is None:
+            return
+        self.recalibration_ = gain.recalibration
+        corrected = left_out.logpdf(angles) + gain.log_factor
+        self.loo_log_density_ = merged.of_rows(
+            corrected, lambda rows: self.predict_dist(data.X[rows]).logpdf(data.y[rows])
+        )
+
+    def _recalibration_method(self, blocked: bool) -> str | None:
+        """What `recalibrate` asks for, where it can be done."""
+        if self.recalibrate is None:
+            return None
+        method = check.choice(self.recalibrate, "recalibrate", METHODS)
+        if method == "auto":
+            return None if blocked or len(self._posteriors) > 1 or self.n_inputs_ <= FEW else method
+        if blocked:
+            raise ValueError(
+                f"recalibrate={method!r} learns from inputs left out one by one, not from whole groups; use "
+                "RecalibratedRegressor(CircularGPRegressor(...)), which leaves out groups"
+            )
+        if len(self._posteriors) > 1:
+            warnings.warn(
+                f"recalibrate={method!r} is left off: predictions from {self.n_inputs_} inputs are averaged over "
+                "hyper-parameters, and left-out densities are of the best ones alone; use average=False",
+                stacklevel=4,
+            )
+            return None
+        return method
+
     # ---- predicting -----------------------------------------------------------------------------------------------
 
     @single_thread
@@ -300,13 +357,15 @@ class CircularGPRegressor(BaseCircularRegressor):
         X : array_like, shape (M, p)
             Query points; (M, N) with kernel="precomputed".
         joint : bool
-            Put all rows of X into one joint posterior, the paper's way; needs radial_scale="hard".
+            Put all rows of X into one joint posterior, the paper's way, without recalibration; needs
+            radial_scale="hard".
         """
         queries = validate_queries(self, X)
         latent = self._joint_latent if joint else self._latent
         weights, posteriors = zip(*self._posteriors, strict=True)
         latents = [latent(posterior, queries) for posterior in posteriors]
-        return convolve_noises(latents, self._noise, [posterior.rho for posterior in posteriors], weights)
+        dist = convolve_noises(latents, self._noise, [posterior.rho for posterior in posteriors], weights)
+        return dist if joint or self.recalibration_ is None else self.recalibration_.apply(queries, dist)
 
     def _latent(self, posterior: Posterior, queries: FloatArray) -> GridDensity:
         return posterior.predict(queries, check.generator(self.random_state, "random_state"))
@@ -388,35 +447,7 @@ _SELECTIONS = ("auto", "loo", "evidence")
 _COORDINATES = ("shared", "separate", "coregionalised")
 
 
-# ---- rows and inputs ------------------------------------------------------------------------------------------------
-
-
-def keep_rows_apart(data: Training) -> MergedTraining:
-    """Every row its own input: rows of a Gram matrix are not inputs."""
-    rows = np.arange(data.y.size)
-    if not (data.weights > 0.0).all():
-        raise ValueError(
-            "with kernel='precomputed' every sample_weight must be positive; leave the other rows out of X"
-        )
-    return MergedTraining(data.X, Replicates(data.y, data.weights, rows), rows, rows)
-
-
-def folds_of(groups: ArrayLike | None, merged: MergedTraining, count: int) -> np.ndarray | None:
-    """The fold of every distinct input."""
-    if groups is None:
-        return None
-    labels = np.asarray(groups)
-    if labels.shape != (count,):
-        raise ValueError(f"groups must have one label a row, shape ({count},), got {labels.shape}")
-    _, numbers = np.unique(labels, return_inverse=True)
-    kept = merged.input_of_row >= 0
-    folds = np.zeros(len(merged.inputs), dtype=np.int64)
-    folds[merged.input_of_row[kept]] = numbers[kept]
-    if (folds[merged.input_of_row[kept]] != numbers[kept]).any():
-        raise ValueError("groups split rows that have the same input; rows of one input must be in one group")
-    if np.unique(folds).size < 2:
-        raise ValueError("groups has a single label; at least two blocks are needed to hold one out")
-    return folds
+# ---- noise of higher order ------------------------------------------------------------------------------------------
 
 
 def _residuals(posterior: Posterior, replicates: Replicates) -> tuple[FloatArray, FloatArray]:
@@ -425,10 +456,9 @@ def _residuals(posterior: Posterior, replicates: Replicates) -> tuple[FloatArray
     Where nothing is predicted there is no direction: such rows are left out. A single input needs none, since its
     angles share it whatever it is.
     """
-    sizes = np.diff(np.append(replicates.starts, replicates.angles.size))
-    if sizes.size == 1:
+    if replicates.starts.size == 1:
         return replicates.angles, replicates.weights
-    centre = np.repeat(np.asarray(posterior.leave_one_out().mean_direction()), sizes)
+    centre = np.asarray(posterior.leave_one_out().mean_direction())[replicates.input_of]
     told = np.isfinite(centre)
     return replicates.angles[told] - centre[told], replicates.weights[told]
 

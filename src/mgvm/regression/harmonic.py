@@ -27,6 +27,8 @@ from mgvm.regression import prior as priors
 from mgvm.regression.base import (
     BaseCircularRegressor,
     MergedTraining,
+    folds_of,
+    keep_rows_apart,
     merge_replicates,
     validate_queries,
     validate_training,
@@ -34,7 +36,6 @@ from mgvm.regression.base import (
 from mgvm.regression.bounded_bfgs import minimize
 from mgvm.regression.engines import harmonic as engine
 from mgvm.regression.engines.harmonic import Design, Gaussian, HarmonicSettings, Statistics
-from mgvm.regression.gp import folds_of, keep_rows_apart
 from mgvm.regression.noise import Replicates
 from mgvm.regression.search import count_distinct
 

@@ -28,6 +28,16 @@ class Replicates(NamedTuple):
         """The weight of every input, (G,)."""
         return np.add.reduceat(self.weights, self.starts)
 
+    @property
+    def sizes(self) -> np.ndarray:
+        """How many angles every input has, (G,)."""
+        return np.diff(np.append(self.starts, self.angles.size))
+
+    @property
+    def input_of(self) -> np.ndarray:
+        """The number of every angle's input, (n,)."""
+        return np.repeat(np.arange(self.starts.size), self.sizes)
+
     def harmonics(self, order: int) -> ComplexArray:
         """Σ w e^{itψ} of every input for t = 1..order, (G, order)."""
         z = np.exp(1j * self.angles)
@@ -39,8 +49,7 @@ class Replicates(NamedTuple):
 
     def take(self, which: np.ndarray) -> Replicates:
         """The replicates at some indices."""
-        ends = np.append(self.starts[1:], self.angles.size)
-        sizes = (ends - self.starts)[which]
+        sizes = self.sizes[which]
         begins = np.cumsum(sizes) - sizes
         rows = np.arange(sizes.sum()) + np.repeat(self.starts[which] - begins, sizes)
         return Replicates(self.angles[rows], self.weights[rows], begins)

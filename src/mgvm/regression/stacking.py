@@ -18,6 +18,7 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import (
     BaseCircularRegressor,
     Training,
+    check_groups,
     check_targets,
     clone_in_radians,
     merge_replicates,
@@ -189,9 +190,7 @@ class CircularStackingRegressor(_BaseComposition, MixedRegressor):  # type: igno
     def _folds(self, X: Any, data: Training, groups: ArrayLike | None) -> list[tuple[np.ndarray, np.ndarray]]:
         """Rows to learn from and rows to predict, of every fold."""
         if groups is not None:
-            blocks = np.asarray(groups)
-            if blocks.shape != data.y.shape:
-                raise ValueError(f"groups must have one entry for every row, {data.y.shape}, got {blocks.shape}")
+            blocks = check_groups(groups, data.y.size)
         elif isinstance(self.cv, str):
             blocks = np.arange(data.y.size)  # one row at a time, as the members that have leave-one-out densities
         else:

@@ -39,6 +39,7 @@ ESTIMATORS = {
     "NeighborsCircularRegressor": "mgvm.regression.baselines.kernel:NeighborsCircularRegressor",
     "PPCA": "mgvm.pca.ppca:PPCA",
     "ProjectedGPRegressor": "mgvm.regression.baselines.planar_gp:ProjectedGPRegressor",
+    "RecalibratedRegressor": "mgvm.regression.recalibration:RecalibratedRegressor",
     "TorusMixture": "mgvm.mixture.estimator:TorusMixture",
     "WrappedGPRegressor": "mgvm.regression.baselines.planar_gp:WrappedGPRegressor",
 }
@@ -63,6 +64,7 @@ PARTS = {
     "regression.PlanarGPData": "mgvm.regression.baselines.planar_gp:PlanarGPData",
     "regression.PlanarGPSolution": "mgvm.regression.baselines.planar_gp:PlanarGPSolution",
     "regression.Prior": "mgvm.regression.prior:Prior",
+    "regression.Recalibration": "mgvm.regression.recalibration:Recalibration",
     "regression.Replicates": "mgvm.regression.noise:Replicates",
     "regression.Smoothing": "mgvm.regression.baselines.kernel:Smoothing",
     "regression.StackMember": "mgvm.regression.front_door:StackMember",

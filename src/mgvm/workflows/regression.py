@@ -225,9 +225,7 @@ def apply_regression(
 def _training_set(model: CircularRegressor | CircularGPRegressor) -> tuple[FloatArray, FloatArray]:
     """The distinct rows behind a fitted regression: inputs as it takes them, and angles."""
     merged = model._merged
-    angles = np.asarray(merged.replicates.angles)
-    counts = np.diff(np.append(merged.replicates.starts, angles.size))
-    return np.repeat(np.asarray(merged.inputs), counts, axis=0), angles
+    return np.asarray(merged.inputs)[merged.replicates.input_of], np.asarray(merged.replicates.angles)
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------

@@ -79,11 +79,9 @@ def make_histograms(found: MergedTraining) -> csr_array:
     """(G, nodes): the weight of the angles of every input at the nodes -π + 2πj/n."""
     replicates = found.replicates
     left, part = _locate(replicates.angles)
-    sizes = np.diff(np.append(replicates.starts, replicates.angles.size))
-    row = np.repeat(np.arange(sizes.size), sizes)
     values = np.concatenate([replicates.weights * (1.0 - part), replicates.weights * part])
     columns = np.concatenate([left, (left + 1) % NODES])
-    return csr_array((values, (np.tile(row, 2), columns)), shape=(sizes.size, NODES))
+    return csr_array((values, (np.tile(replicates.input_of, 2), columns)), shape=(replicates.starts.size, NODES))
 
 
 def blend(weights: Any, table: csr_array) -> Blend:
@@ -259,7 +257,7 @@ class LocalRegressor(BaseCircularRegressor):
         Of an angle of weight w, which stands for w rows, one row is left out; of w < 1 the whole.
         """
         picked = replicates.take(which)
-        sizes = np.diff(np.append(picked.starts, picked.angles.size))
+        sizes = picked.sizes
         gone = (sizes == 1) & (picked.total <= 1.0)
         position = np.repeat(np.arange(which.size), sizes)
         own = np.where(gone[position], 0.0, np.minimum(picked.weights, 1.0))

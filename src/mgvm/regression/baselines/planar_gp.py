@@ -76,8 +76,7 @@ class PlanarGPData(NamedTuple):
         """From values (n, P) of the rows of the replicates."""
         counts = replicates.total
         means = np.add.reduceat(replicates.weights[:, None] * values, replicates.starts) / counts[:, None]
-        sizes = np.diff(np.append(replicates.starts, replicates.angles.size))
-        away = values - np.repeat(means, sizes, axis=0)
+        away = values - means[replicates.input_of]
         return cls(inputs, means, counts, np.sum(replicates.weights[:, None] * away**2, axis=0))
 
 
@@ -293,7 +292,7 @@ def leave_one_out_criterion(
     rows = _predict_rows(solution, replicates, chart)
     first, by_mean, by_variance = chart.density(replicates.angles, rows.mean, rows.variance + solution.noise)
     last, last_slopes = _from_all_rows(rows, solution.noise, replicates.angles, chart)
-    share = 1.0 / np.maximum(np.repeat(replicates.total, _sizes(replicates)), 1.0)
+    share = 1.0 / np.maximum(np.repeat(replicates.total, replicates.sizes), 1.0)
     value = float(replicates.weights @ (share * first + (1.0 - share) * last))
     ahead, behind = replicates.weights * share, replicates.weights * (1.0 - share)
     mean_slope = ahead[:, None] * by_mean + behind[:, None] * last_slopes.mean
@@ -322,14 +321,9 @@ def _from_all_rows(rows: _RowPredictions, noise: float, angles: FloatArray, char
     return logs, _Slopes(a * (1.0 - gain), by_variance, by_noise)
 
 
-def _sizes(replicates: Replicates) -> np.ndarray:
-    """The number of different angles at every input, (G,)."""
-    return np.diff(np.append(replicates.starts, replicates.angles.size))
-
-
 def _predict_rows(solution: PlanarGPSolution, replicates: Replicates, chart: Chart) -> _RowPredictions:
     """Every row as the other inputs predict it, and what the other rows of its input add."""
-    sizes = _sizes(replicates)
+    sizes = replicates.sizes
     mean, variance = (np.repeat(part, sizes, axis=0) for part in leave_one_out(solution))
     # A row of weight 2 stands for two rows, of which one is left out.
     total = np.repeat(replicates.total, sizes)
