@@ -209,6 +209,37 @@ def test_members_are_the_public_estimators(fitted):
         assert isinstance(estimator, kinds.get(name, object))
 
 
-def test_few_inputs_do_not_weigh_members():
+def test_few_inputs_weigh_two_processes_alone():
     X, y = curve(19)
-    assert list(CircularRegressor().fit(X, y).named_estimators_) == ["planar"]
+    assert [member.name for member in CircularRegressor().fit(X, y).members_] == ["planar", "projected"]
+    X, y = curve(20)
+    assert len(CircularRegressor().fit(X, y).members_) == 5
+
+
+def test_few_rows_of_many_columns_are_learnt_by_the_projected_process():
+    # A cycle in 400 columns: ten rows hardly tell a length scale, and averages over all of them are too wide.
+    rng = np.random.default_rng(11)
+    phase = 2.0 * np.pi * rng.random(60)
+    X = np.stack([np.cos(phase), np.sin(phase)], axis=1) @ rng.normal(size=(2, 400)) + rng.normal(size=(60, 400))
+    both = CircularRegressor().fit(X[:10], phase[:10])
+    alone = CircularRegressor(["planar"]).fit(X[:10], phase[:10])
+    assert both.score(X[10:], phase[10:]) > alone.score(X[10:], phase[10:]) + 0.1
+
+
+def test_some_columns_that_hardly_vary_do_not_scale_the_others():
+    rng = np.random.default_rng(12)
+    X, y = rng.normal(size=(30, 100)), rng.vonmises(0.0, 2.0, 30)
+    X[:, :3] *= 1e-3
+    np.testing.assert_array_equal(CircularRegressor(["none"]).fit(X, y).scale_, 1.0)
+    X[:, :20] *= 1e-3
+    assert CircularRegressor(["none"]).fit(X, y).scale_[0] < 1e-4
+
+
+def test_the_planar_process_is_recalibrated_where_rows_are_held_out():
+    rng = np.random.default_rng(13)
+    X = np.sort(rng.uniform(0.0, 6.0, (200, 1)), axis=0)
+    y = np.sin(X[:, 0]) + rng.normal(0.0, rng.choice([0.1, 0.8], 200, p=[0.8, 0.2]))
+    model = CircularRegressor(["planar", "none"]).fit(X, y)
+    assert model.named_estimators_["planar"].recalibration_ is not None
+    grouped = CircularRegressor(["planar", "none"]).fit(X, y, groups=np.arange(200) // 20)
+    assert grouped.named_estimators_["planar"].recalibration_ is None

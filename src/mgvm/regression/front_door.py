@@ -30,12 +30,14 @@ from mgvm.regression.base import Training, check_groups, merge_replicates, valid
 from mgvm.regression.baselines.forest import ForestCircularRegressor
 from mgvm.regression.baselines.kernel import KernelCircularRegressor
 from mgvm.regression.baselines.no_input import GvMRegressor
+from mgvm.regression.baselines.planar_gp import ProjectedGPRegressor
 from mgvm.regression.gp import CircularGPRegressor
 from mgvm.regression.harmonic import HarmonicGPRegressor
 from mgvm.regression.prior import default_kernels
 from mgvm.regression.stacking import MixedRegressor, mix_log_densities, simplex_weights
 
 MEMBERS = ("harmonic", "planar", "kernel", "forest", "none")
+FEW_MEMBERS = ("planar", "projected")
 EXPENSIVE = ("harmonic", "planar")  # with many inputs, beside the others
 
 
@@ -50,11 +52,12 @@ class FrontDoorSettings:
     least: float = 0.01  # weight below which a member is dropped
     n_folds: int = 5  # where whole inputs or groups are held out
     few: int = 10  # distinct inputs below which rows are held out all the same
-    weighable: int = 20  # distinct inputs below which members are not told apart: "auto" is "planar" alone
+    weighable: int = 20  # distinct inputs below which many members are not told apart: "auto" takes two processes
     repeated: float = 0.8  # distinct inputs a row below which whole inputs are held out
     concentrated: float = 1.5  # nats a row, as of a scatter of 5 degrees, above which "harmonic" is not fitted
     affordable: int = 150  # to more distinct inputs than these: its cost grows with the concentration
     uneven: float = 10.0  # ratio of the spreads of columns above which each is divided by its own
+    extremes: float = 0.05  # share of columns left out at either end of that ratio: of thousands some hardly vary
 
 
 SETTINGS = FrontDoorSettings()
@@ -98,12 +101,13 @@ class CircularRegressor(MixedRegressor):
 
     Parameters
     ----------
-    members : "auto" or list of {"harmonic", "planar", "kernel", "forest", "none"}
-        `HarmonicGPRegressor`, `CircularGPRegressor`, `KernelCircularRegressor`, `ForestCircularRegressor` and
-        `GvMRegressor`, which sees no inputs; "auto" takes all, or "planar" alone below 20 distinct inputs, which do
-        not tell members apart. For other regressors, or options of these, there is `CircularStackingRegressor`.
+    members : "auto" or list of {"harmonic", "planar", "kernel", "forest", "none", "projected"}
+        `HarmonicGPRegressor`, `CircularGPRegressor`, `KernelCircularRegressor`, `ForestCircularRegressor`,
+        `GvMRegressor`, which sees no inputs, and `ProjectedGPRegressor`, learnt by leave-one-out. "auto" takes the
+        first five, or "planar" and "projected" below 20 distinct inputs, which tell no more of them apart. For other
+        regressors, or options of these, there is `CircularStackingRegressor`.
     kernel : scikit-learn kernel, list of kernels or None
-        Of both Gaussian processes.
+        Of all Gaussian processes; of a list "projected" takes none.
     noise_order : int or "auto"
         Harmonics of the planar process's noise.
     random_state : int, RandomState, Generator or None, default 0
@@ -139,6 +143,7 @@ class CircularRegressor(MixedRegressor):
     Gaussian process without which the mixture loses less than 0.005 nats there is not fitted to all. Nor is the
     harmonic one fitted to more than 150 inputs of which another member tells more than 1.5 nats each: concentrated
     densities cost it minutes, and are what the planar one is best at. It is fitted to anything if it stands alone.
+    Densities of the planar process are recalibrated where rows are held out and that is better on rows not seen.
 
     Examples
     --------
@@ -213,10 +218,11 @@ class CircularRegressor(MixedRegressor):
     def _names(self, n_inputs: int) -> list[str]:
         if isinstance(self.members, str):
             check.choice(self.members, "members", ["auto"])
-            return list(MEMBERS) if n_inputs >= SETTINGS.weighable else ["planar"]
-        names = [check.choice(name, "members", MEMBERS) for name in self.members]
+            return list(MEMBERS if n_inputs >= SETTINGS.weighable else FEW_MEMBERS)
+        known = list(dict.fromkeys(MEMBERS + FEW_MEMBERS))
+        names = [check.choice(name, "members", known) for name in self.members]
         if not names or len(set(names)) < len(names):
-            raise ValueError(f"members must be different names out of {', '.join(MEMBERS)}, got {self.members!r}")
+            raise ValueError(f"members must be different names out of {', '.join(known)}, got {self.members!r}")
         return names
 
     def _make(self, name: str) -> Any:
@@ -232,6 +238,9 @@ class CircularRegressor(MixedRegressor):
             return CircularGPRegressor(
                 self.kernel, self.noise_order, recalibrate=recalibrate, random_state=state, verbose=verbose
             )
+        if name == "projected":
+            kernel = None if isinstance(self.kernel, (list, tuple)) else self.kernel
+            return ProjectedGPRegressor(kernel, selection="loo", random_state=state, verbose=verbose)
         if name == "kernel":
             return KernelCircularRegressor(random_state=state, verbose=verbose)
         if name == "forest":
@@ -242,6 +251,8 @@ class CircularRegressor(MixedRegressor):
         """All members fitted to a sample of the inputs."""
         some = rows.sample(SETTINGS.look, check.generator(self.random_state, "random_state"))
         made = {name: self._make(name) for name in names}
+        if "planar" in made:
+            made["planar"].set_params(recalibrate=None)  # it is judged as well without
         if "planar" in made and self.kernel is None and rows.groups is None and thins_out(rows.places, SETTINGS.look):
             # Length scales start as in one neighbourhood of the sample, not as between them.
             near = sample_neighborhoods(rows.places, SETTINGS.look // 8, np.random.default_rng(0), 1)
@@ -258,7 +269,8 @@ class CircularRegressor(MixedRegressor):
         if name == "harmonic":
             return self._make(name).set_params(kernel=learnt.kernel_, order=learnt.order_)
         again = rows.groups is None and rows.n_inputs <= SETTINGS.refine
-        return copy.deepcopy(learnt).set_params(warm_start=True, selection="auto" if again else None)
+        options = {"warm_start": True, "selection": "auto" if again else None}
+        return copy.deepcopy(learnt).set_params(recalibrate=self._make(name).recalibrate, **options)
 
     def _keep(self, names: list[str], looks: dict[str, _Fit], fits: dict[str, _Fit], rows: _Rows) -> None:
         """The weights, the members that have some, and what all of them have said."""
@@ -351,7 +363,11 @@ def _spreads(X: FloatArray) -> FloatArray:
     with np.errstate(over="ignore", invalid="ignore"):
         spread = X.std(axis=0)
     varying = spread[(spread > 0.0) & np.isfinite(spread)]
-    if varying.size < 2 or varying.max() <= SETTINGS.uneven * varying.min():
+    if varying.size < 2:
+        return np.ones(X.shape[1])
+    low = np.quantile(varying, SETTINGS.extremes, method="lower")
+    high = np.quantile(varying, 1.0 - SETTINGS.extremes, method="higher")
+    if high <= SETTINGS.uneven * low:
         return np.ones(X.shape[1])
     return np.where((spread > 0.0) & np.isfinite(spread), spread, 1.0)
 

@@ -74,23 +74,22 @@ class Recalibration:
 
 
 def transform_angles(dist: CircularDistribution, y: FloatArray) -> FloatArray:
-    """v = 2π(F(y) - ½) of one angle for every distribution of a batch."""
-    return _centred(np.asarray(dist.cdf(y)), dist)
+    """v = 2π(F(y) - ½) of angles that broadcast against a batch of distributions."""
+    return _centred(np.asarray(dist.cdf(y)), _mass_before_cut(dist))
 
 
 def cumulate_nodes(dist: GridDensity) -> FloatArray:
-    """v at the nodes of every distribution."""
-    return _centred(dist._cumulative_mass[..., :-1], dist)
+    """v at the nodes of every distribution of a batch (R,)."""
+    return _centred(dist._cumulative_mass[..., :-1], _mass_before_cut(dist)[:, None])
 
 
-def _centred(cumulative: FloatArray, dist: CircularDistribution) -> FloatArray:
-    """v from distribution functions that begin at -π: the cut moves to the point opposite the mean direction.
+def _mass_before_cut(dist: CircularDistribution) -> FloatArray:
+    """F at the point opposite the mean direction, from -π, that at π where there is no mean direction."""
+    return np.asarray(dist.cdf(np.nan_to_num(np.asarray(dist.mean_direction())) + np.pi))
 
-    Where there is no mean direction the cut stays.
-    """
-    opposite = np.nan_to_num(np.asarray(dist.mean_direction())) + np.pi
-    start = np.asarray(dist.cdf(opposite)) % 1.0
-    start = start[:, None] if cumulative.ndim > 1 else start
+
+def _centred(cumulative: FloatArray, start: FloatArray) -> FloatArray:
+    """v from distribution functions that begin at -π, the cut moved to where they are `start`."""
     return np.asarray(_TURN * ((cumulative - start) % 1.0 - 0.5))
 
 
@@ -156,9 +155,10 @@ def _learn_process(data: Transformed, gram: bool, random_state: Any) -> Gain:
 class RecalibratedRegressor(MetaEstimatorMixin, BaseCircularRegressor):  # type: ignore[misc]
     """Any circular regressor, its predictive densities corrected by what held-out angles say of them.
 
-    p(ψ | x) = 2π p₀(ψ | x) p_H(v(ψ) | x), v = 2π(F₀(ψ) - ½) the distribution function of the regressor's own density p₀,
-    and p_H a density on the circle, learnt from the v of angles that the regressor has not seen. It mends regions that
-    are too wide or too narrow, everywhere or somewhere, and leaves a regressor as it is where that is better.
+    p(ψ | x) = 2π p₀(ψ | x) p_H(v(ψ) | x), with v = 2π(F₀(ψ) - ½) from the distribution function of the regressor's own
+    density p₀, and p_H a density on the circle, learnt from the v of angles that the regressor has not seen. It mends
+    regions that are too wide or too narrow, everywhere or somewhere, and leaves a regressor as it is where that is
+    better.
 
     Parameters
     ----------
