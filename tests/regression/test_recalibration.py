@@ -45,18 +45,18 @@ def test_corrected_densities_are_normalised_before_they_are_divided():
     model = CircularGPRegressor(recalibrate="gp", random_state=0).fit(*scattered(150))
     X = np.linspace(0.0, 6.0, 50)[:, None]
     raw = CircularGPRegressor(random_state=0).fit(*scattered(150)).predict_dist(X)
-    there = np.linspace(-np.pi, np.pi, 20_001)[:-1]
+    there = np.linspace(-np.pi, np.pi, 2_001)[:-1]
     v = transform_angles(raw, there[:, None])
-    logs = raw.logpdf(there[:, None]) + np.stack([model.recalibration_.log_factor(X, row[:, None])[:, 0] for row in v])
-    # The trapezoid rule on 20,000 points of densities no narrower than 0.05.
+    logs = raw.logpdf(there[:, None]) + model.recalibration_.log_factor(X, v)
+    # The trapezoid rule on 2,000 points of densities no narrower than 0.05.
     assert_allclose(np.exp(logs).mean(axis=0) * 2.0 * np.pi, 1.0, atol=1e-6)
-    assert_allclose(model.predict_dist(X).logpdf(there[::500, None]), logs[::500], atol=1e-5)
+    assert_allclose(model.predict_dist(X).logpdf(there[::50, None]), logs[::50], atol=1e-5)
 
 
 def test_transformed_angles_are_uniform_under_the_truth_and_cut_opposite_the_mean():
     dist = VonMises(np.linspace(-3.0, 3.0, 2000), 4.0)
     v = transform_angles(dist, dist.sample(rng=np.random.default_rng(0)))
-    assert mgvm.angles.kuiper_test(v).pvalue > 1e-5
+    assert mgvm.angles.kuiper_test(v).p_value > 1e-5
     assert_allclose(transform_angles(dist, np.asarray(dist.mean_direction())), 0.0, atol=1e-12)
 
 

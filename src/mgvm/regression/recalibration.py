@@ -27,6 +27,7 @@ from mgvm import _validation as check
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.base import CircularDistribution
+from mgvm.circle.graded_nodes import features_of, resolve_density
 from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import (
     BaseCircularRegressor,
@@ -66,21 +67,25 @@ class Recalibration:
 
     def apply(self, X: FloatArray, dist: GridDensity) -> GridDensity:
         """Corrected densities of a batch (R,) of predictions at the rows of X."""
-        return GridDensity(dist.log_values + self.log_factor(X, cumulate_nodes(dist)), dist.nodes)
+        factor, start = self.model.predict_dist(X), _mass_before_cut(dist)
+
+        def evaluate(rows: np.ndarray, x: FloatArray) -> FloatArray:
+            here = dist[rows][:, None]
+            v = _centred(np.asarray(here.cdf(x)), start[rows, None])
+            return np.asarray(here.logpdf(x) + factor[rows][:, None].logpdf(v))
+
+        # v runs once around the circle within some widths of a peak, and harmonics of v as often as their order.
+        peaks = features_of(dist)
+        return GridDensity(*resolve_density(evaluate, peaks._replace(width=peaks.width / (1 + SETTINGS.order))))
 
     def log_factor(self, X: FloatArray, v: FloatArray) -> FloatArray:
-        """log 2π p_H(v | x) of values (R, n) at the rows of X."""
-        return np.asarray(self.model.predict_dist(X)[:, None].logpdf(v) + np.log(_TURN))
+        """log 2π p_H(v | x) of a value for every row of X."""
+        return np.asarray(self.model.predict_dist(X).logpdf(v) + np.log(_TURN))
 
 
 def transform_angles(dist: CircularDistribution, y: FloatArray) -> FloatArray:
     """v = 2π(F(y) - ½) of angles that broadcast against a batch of distributions."""
     return _centred(np.asarray(dist.cdf(y)), _mass_before_cut(dist))
-
-
-def cumulate_nodes(dist: GridDensity) -> FloatArray:
-    """v at the nodes of every distribution of a batch (R,)."""
-    return _centred(dist._cumulative_mass[..., :-1], _mass_before_cut(dist)[:, None])
 
 
 def _mass_before_cut(dist: CircularDistribution) -> FloatArray:
