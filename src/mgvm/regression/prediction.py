@@ -80,7 +80,7 @@ class Directions(GridDensity):
         return self._constant[:, None] + direction_logs(self._natural[:, None, :], cosine, sine, pull)
 
     def log_convolved(self, x: FloatArray, noise: FloatArray) -> FloatArray:
-        """Log densities (R, m) of a flat batch plus noise, given as cos ε, sin ε and log weights (3, j), at angles x."""
+        """Log densities (R, m) of a flat batch plus noise, cos ε, sin ε and log weights (3, j), at angles x."""
         out = np.empty(x.shape)
         pull = float(self._pull[0]) if self._size else 0.0
         convolve_over_noise(np.ascontiguousarray(self._natural), pull, np.stack([np.cos(x), np.sin(x)]), noise, out)
