@@ -126,7 +126,8 @@ class _NodeMap(NamedTuple):
         bend = (1.0 - 2.0 * u) * (high - low) + (u - 1.0) * width * left + u * width * right
         x = low + u * (high - low) - u * (1.0 - u) * bend
         x = np.clip(np.where(width > 1e-9, x, low), low, high)
-        _find_nodes(*(np.ascontiguousarray(column) for column in self), wanted, low, high, x)
+        place, scale, share = (np.ascontiguousarray(column) for column in self)
+        _find_nodes(place, scale, share, wanted, low, high, x)
         x[:, 0] = -np.pi
         return x
 
