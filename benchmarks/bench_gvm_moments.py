@@ -11,7 +11,7 @@ import warnings
 
 import numpy as np
 import scipy.special
-from timing import cpu_times, keep, peer, table, verdict
+from timing import cpu_times, keep, peer, table, tell, verdict
 from truth import order_two, span
 
 from mgvm import GvM
@@ -139,9 +139,9 @@ def peers(rng, grid):
         warnings.simplefilter("ignore")
         times = {name: seconds / counts.get(name, 1) for name, seconds in cpu_times(functions, repeats=7).items()}
     ours = next(iter(times.values()))
-    rows = [[name, seconds * 1e9, seconds / ours] for name, seconds in times.items()]
-    rows.append([f"order 2, a grid of {GRID:,} points in NumPy", grid * 1e9, grid / ours])
-    header = ["what, a parameter set at K < 100", "ns", "over ours"]
+    rows = [[name, tell(seconds), seconds / ours] for name, seconds in times.items()]
+    rows.append([f"order 2, a grid of {GRID:,} points in NumPy", tell(grid), grid / ours])
+    header = ["what, a parameter set at K < 100", "CPU time", "over ours"]
     table("Peers", header, rows)
     keep("gvm_moments", "benchmarks/bench_gvm_moments.py", peers=(header, rows))
     for name in missing:

@@ -1,7 +1,7 @@
 """Minimum effective sample size of cos and sin of all angles per CPU second: ours, NumPyro's NUTS, and the augmentation
 of Cohen et al. (AISTATS 2025).
 
-Everyone starts at states after the burn-in; warm-up and compilation are left out. NUTS runs as it comes and in five other ways
+Everyone starts after the burn-in; warm-up and compilation are left out. NUTS runs as it comes and in five other ways
 (see NUTS_VARIANTS), of which the best is quoted: unwrapped angles wander over many turns where a distribution is wide,
 which leads its mass matrix astray. One effective sample size (mgvm.inference.diagnostics) for all.
 """

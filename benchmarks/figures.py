@@ -11,7 +11,7 @@ import bench_logpdf
 import numpy as np
 from bench_regression_speed import elapsed, europe, planar
 from matplotlib.figure import Figure
-from timing import cpu_times, keep, peer
+from timing import cpu_times, keep, peer, tell
 
 from mgvm import CircularGPRegressor
 from mgvm._numerics.gvm_order_two import order_two_moments
@@ -81,14 +81,6 @@ def draw_speed(rows):
         ax.spines[["top", "right", "bottom"]].set_visible(False)
     figure.supxlabel("CPU time, logarithmic scale", fontsize=9.5, color="#4D4D4D")
     return figure
-
-
-def tell(seconds):
-    """With a unit."""
-    for factor, unit in ((1e9, "ns"), (1e6, "µs"), (1e3, "ms")):
-        if seconds * factor < 1000:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"
 
 
 def main():

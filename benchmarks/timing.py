@@ -11,7 +11,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for paper/, which has the 
 
 from paper.measured import keep, lay_out, number
 
-__all__ = ["cpu_times", "download", "keep", "number", "peer", "table", "verdict"]
+__all__ = ["cpu_times", "download", "keep", "number", "peer", "table", "tell", "verdict"]
 
 
 def cpu_times(functions, repeats=25, shortest=2e-3):
@@ -51,6 +51,14 @@ def download(command, files):
         download(files)
     except OSError as error:
         sys.exit(f"{command}: {error}")
+
+
+def tell(seconds):
+    """A time with its unit."""
+    for factor, unit in ((1e9, "ns"), (1e6, "µs"), (1e3, "ms")):
+        if seconds * factor < 1000:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"
 
 
 def verdict(value, target, at_most=True):

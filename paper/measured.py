@@ -40,18 +40,22 @@ def number(value: Any, digits: int = 3) -> str:
 
 
 def lay_out(header: Sequence[str], rows: Cells) -> list[str]:
-    """Lines of a table in Markdown with aligned columns: it reads as well in a terminal."""
-    cells = [[number(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
+    """Lines of a table in Markdown, columns of numbers to the right: it reads as well in a terminal."""
+    columns = [[number(cell) for cell in column] for column in zip(header, *rows, strict=True)]
+    right = [all(_NUMBER.match(cell) for cell in column[1:]) for column in columns]
+    widths = [max(len(cell) for cell in column) for column in columns]
+    rules = ["-" * (width - 1) + (":" if last else "-") for width, last in zip(widths, right, strict=True)]
     lines = [
         [
-            cell.ljust(width) if i == 0 else cell.rjust(width)
-            for i, (cell, width) in enumerate(zip(row, widths, strict=True))
+            cell.rjust(width) if last else cell.ljust(width)
+            for cell, width, last in zip(line, widths, right, strict=True)
         ]
-        for row in cells
+        for line in zip(*columns, strict=True)
     ]
-    rule = ["-" * width if i == 0 else "-" * (width - 1) + ":" for i, width in enumerate(widths)]
-    return ["| " + " | ".join(line) + " |" for line in (lines[0], rule, *lines[1:])]
+    return ["| " + " | ".join(line) + " |" for line in (lines[0], rules, *lines[1:])]
+
+
+_NUMBER = re.compile(r"$|[*<>~+−-]*\d|median|-$")  # how a cell of a column of numbers begins
 
 
 def slug(name: str) -> str:
@@ -94,7 +98,7 @@ def keep(name: str, script: str, docs: Path = DOCS, **entries: str | tuple[Seque
         content = {"words": entry} if isinstance(entry, str) else _table(*entry)
         kept[key] = {"script": script, "where": where(), **content}
     path.write_text(_lines_of(kept), encoding="utf-8")
-    write_pages(docs)
+    write_pages(docs, name)
 
 
 def _table(header: Sequence[str], rows: Cells) -> Entry:
@@ -124,9 +128,14 @@ def show(entry: Entry) -> str:
     return "\n\n" + "\n".join(lines) + f"\n\n*`{entry['script']}`; {entry['where']}.*\n\n"
 
 
-def fill(text: str, docs: Path = DOCS) -> str:
-    """A page with all its parts written anew."""
-    return PART.sub(lambda found: found[1] + show(read(found[2], found[3], docs)) + found[5], text)
+def fill(text: str, docs: Path = DOCS, name: str | None = None) -> str:
+    """A page with its parts written anew, all of them or those of one file."""
+
+    def write(found: re.Match[str]) -> str:
+        other = name is not None and found[2] != name
+        return found[0] if other else found[1] + show(read(found[2], found[3], docs)) + found[5]
+
+    return PART.sub(write, text)
 
 
 def list_pages(docs: Path = DOCS) -> list[Path]:
@@ -134,11 +143,11 @@ def list_pages(docs: Path = DOCS) -> list[Path]:
     return [*docs.parent.glob("README.md"), *sorted(docs.glob("*.md")), *sorted(docs.glob("paper/*.md"))]
 
 
-def write_pages(docs: Path = DOCS) -> None:
-    """Write all parts of all pages from the files; a page that says the same already is left alone."""
+def write_pages(docs: Path = DOCS, name: str | None = None) -> None:
+    """Write the parts of all pages, of all files or of one; a page that says the same already is left alone."""
     for page in list_pages(docs):
         text = page.read_text(encoding="utf-8")
-        if (filled := fill(text, docs)) != text:
+        if (filled := fill(text, docs, name)) != text:
             page.write_text(filled, encoding="utf-8")
 
 
