@@ -257,7 +257,8 @@ def main():
     parser.add_argument("--other", action="store_true", help="coverage of other data sets alone, for the page")
     options = parser.parse_args()
     if options.other:
-        return measure_others()
+        measure_others()
+        return
     begin = time.process_time()
     most = max(options.sets // 10, 3) if options.quick else options.sets
     results = {}

@@ -33,7 +33,7 @@ def main() -> None:
     for file, drawing in FIGURES.items():
         if (DOCS / "images" / file).exists():
             drawing.draw(result).savefig(DOCS / "images" / file)
-    keep("table1_paper", "python -m paper.table1", **tables(result))
+    keep("table1_paper", "python -m paper.table1", DOCS, **tables(result))
     print(text(result))
 
 

@@ -43,7 +43,7 @@ def main() -> None:
     result = table2.compute(lambda step: print(f"... {step}", flush=True))
     for file, drawing in FIGURES.items():
         drawing.draw(result).savefig(DOCS / "images" / file)
-    keep("table2", "python -m paper.table2", **tables(result))
+    keep("table2", "python -m paper.table2", DOCS, **tables(result))
     print(text(result))
 
 
