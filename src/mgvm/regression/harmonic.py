@@ -56,6 +56,7 @@ class HarmonicSearchSettings:
     n_last_folds: int = 10  # of the last fit to no more inputs than `part` twice
     fold_rounds: int = 2  # of the variational Gaussian of a fold: scores are then right to some 0.003,
     last_fold_rounds: int = 3  # and 0.001 here
+    rows_a_weight: float = 10.0  # single observations a weight from which on each is taken out of the Gaussian of all
     hopeless: float = 0.5  # nats by which an order may be worse under the first kernel and still meet the others
     inputs_a_scale: int = 5  # inputs for every column below which columns share one length scale
     n_points: int = 32  # of a predictive density
@@ -430,16 +431,31 @@ class _Learner:
 
         At inputs with several, one is taken from the Gaussian: C₋ = C(I - w V C)⁻¹, mean F - C₋ w (u - m).
         """
-        replicates, input_of = self.data.replicates, self.data.input_of
-        alone = (self.statistics.weight[input_of] <= 1.0) | (np.bincount(input_of)[input_of] == 1) & (
-            replicates.weights <= 1.0
-        )
-        out, rows = held_out.copy(), np.flatnonzero(~alone)
+        out, rows = held_out.copy(), np.flatnonzero(~self._are_alone())
         if rows.size:
-            inputs, place = np.unique(input_of[rows], return_inverse=True)
-            F, C = whole.predict(Design(design.features[inputs], design.scales))
-            out[rows] = _remove_one(F, C, place, replicates.angles[rows], np.minimum(replicates.weights[rows], 1.0))
+            out[rows] = self._remove_rows(design, whole, rows)
         return out
+
+    def _are_alone(self) -> np.ndarray:
+        """Whether an observation is all that an input has."""
+        input_of, weights = self.data.input_of, self.data.replicates.weights
+        return (self.statistics.weight[input_of] <= 1.0) | (np.bincount(input_of)[input_of] == 1) & (weights <= 1.0)
+
+    def _remove_rows(self, design: Design, whole: Gaussian, rows: np.ndarray) -> FloatArray:
+        replicates = self.data.replicates
+        inputs, place = np.unique(self.data.input_of[rows], return_inverse=True)
+        F, C = whole.predict(Design(design.features[inputs], design.scales))
+        return _remove_one(F, C, place, replicates.angles[rows], np.minimum(replicates.weights[rows], 1.0))
+
+    def remove_rows(self, design: Design, whole: Gaussian) -> FloatArray | None:
+        """Log densities of all observations, each taken from the Gaussian: where one of so many hardly moves it.
+
+        None where observations are too few for the weights, or share inputs.
+        """
+        rows = np.arange(self.data.folds.size)
+        if rows.size < SETTINGS.rows_a_weight * design.scales.size or not self._are_alone().all():
+            return None
+        return self._remove_rows(design, whole, rows)
 
 
 def _remove_one(
@@ -637,8 +653,11 @@ class _Search:
         learner = _Learner(candidate, sample.data(candidate.order))
         vector = learner.learn(start, SETTINGS.gain, steps) if steps else start
         design, gaussian = learner.posterior(vector)
-        rounds = SETTINGS.last_fold_rounds if sample.last else SETTINGS.fold_rounds
-        return _Solved(learner, vector, design, gaussian, learner.held_out(design, gaussian, rounds))
+        held_out = learner.remove_rows(design, gaussian) if self.blocks is None else None
+        if held_out is None:
+            rounds = SETTINGS.last_fold_rounds if sample.last else SETTINGS.fold_rounds
+            held_out = learner.held_out(design, gaussian, rounds)
+        return _Solved(learner, vector, design, gaussian, held_out)
 
     def _finish(self, solved: _Solved, every: _Sample) -> _Found:
         learner, vector, design, gaussian, held_out = solved
