@@ -400,7 +400,7 @@ NOTES = {
     "`icdf(0.5)` of 100": _NODES,
     "`interval(0.9)` of 2,000": _NODES,
     "100,000 predictions with 50 % and 90 % regions": (
-        "narrow noise of a third of a degree asks for 272 nodes a prediction; the two regions take a third of the time, "
+        "narrow noise of a third of a degree asks for 272 nodes a prediction; the regions take a third of the time, "
         "the latent direction, its sum with the noise and the nodes the rest"
     ),
     "1,000 conditionals of a mixture: `interval(0.9)`": _ROOTS,
