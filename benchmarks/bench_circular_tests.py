@@ -45,7 +45,9 @@ def uniformity():
         )
         rows.append([size, *found, theirs])
         levels += found
-    table("Uniformity: percent rejected at 5 %", ["n", *tests, "Rayleigh, pycircstat2"], rows)
+    table(
+        "Uniformity: percent rejected at 5 %", ["n", *tests, "Rayleigh, pycircstat2"], rows, "circular_tests/uniformity"
+    )
     print(f"largest distance from 5 %: {verdict(max(abs(each - 5.0) for each in levels), 1.0)}")
 
 
@@ -64,6 +66,7 @@ def two_samples():
         "Two samples of one distribution: percent rejected at 5 %",
         ["angles", "Watson U²", "Mardia-Watson-Wheeler"],
         rows,
+        "circular_tests/two_samples",
     )
     print(verdict(max(row[i] for row in rows for i in (1, 2)), 6.0))
 
@@ -85,6 +88,7 @@ def correlations():
         "Independent columns: percent rejected at 5 %",
         ["pairs", "Jammalamadaka-SenGupta", "Fisher-Lee", "circular-linear"],
         rows,
+        "circular_tests/correlations",
     )
     print(verdict(max(row[i] for row in rows for i in (1, 2, 3)), 6.0))
 
@@ -104,6 +108,7 @@ def intervals():
         "Intervals of 95 % for the mean direction",
         ["κ", "n", "likelihood, % inside", "bootstrap, % inside", "whole circle, %"],
         rows,
+        "circular_tests/intervals",
     )
     print("likelihood, furthest from 95 %:", verdict(max(abs(row[2] - 95.0) for row in rows), 1.5))
 

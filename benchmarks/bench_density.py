@@ -4,6 +4,7 @@ Backbones are of Top500, side chains of Top8000, both downloaded once. Held-out 
 standard error over rows, the spread over seeds, and paired differences to the first method. Kernels and neighbours
 choose their settings by leave-one-out on training rows; sizes of mixtures are given below, with where they come from,
 or chosen by every fit with `--choose`. Seeds draw other rows, or where all rows are taken start the fits elsewhere.
+A run of all tasks writes the tables of docs/measured-density.md; `python docs/forest.py` draws its figure from them.
 `--quick` takes few rows; `--cache folder` keeps what was measured, one file a fit, so that an interrupted run goes on
 where it ended.
 """
@@ -23,10 +24,11 @@ import numpy as np
 import protein
 from density_baselines import SHARPNESS, KernelDensity, NeighbourDensity, without_inputs
 from scipy.special import logsumexp
-from timing import table
+from timing import keep, table
 
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.mixture import TorusMixture
+from paper.measured import read
 
 FITS = 2  # whose densities are averaged
 # Rows of training and test; None: all.
@@ -152,7 +154,7 @@ def error(values):
 
 
 def report(task, kind, results):
-    """Print one table; the first method that has such scores is ours."""
+    """Print one table; the first method that has such scores is ours. Returned as the pages show it."""
     rows, reference = [], None
     for method, runs in results.items():
         if any(kind not in run["scores"] for run in runs):
@@ -174,6 +176,24 @@ def report(task, kind, results):
         )
     header = ["method", "held-out log-likelihood", "over seeds", "less the first", "chosen", "CPU s, group"]
     table(TITLES[task, kind], header, rows)
+    shown = [[row[0], *(row[i].replace("-", "−") for i in (1, 3)), row[4]] for row in rows]
+    return ["method", "log-likelihood", "difference to the first", "chosen"], shown
+
+
+def summarize():
+    """The methods that several of the kept tables have, one column a data set, for the page beside other packages."""
+    found = {}
+    for task, kind in TITLES:
+        if kind == "joint":
+            rows = read("density", f"{task}_{kind}")["rows"]
+            found[task] = {_OURS if i == 0 else row[0]: row[1].split(" ±")[0] for i, row in enumerate(rows)}
+    names = [name for name in found["backbone"] if name.startswith((_OURS, "mean of", "kernels"))]
+    header = ["held-out log-likelihood, nats a residue", *(TITLES[task, "joint"] for task in found)]
+    rows = [[name, *(scores.get(name, "") for scores in found.values())] for name in names]
+    keep("density", "benchmarks/bench_density.py", summary=(header, rows))
+
+
+_OURS = "mgvm, mean of two mixtures"
 
 
 def main():
@@ -200,7 +220,10 @@ def main():
         results = {name: [run[name] for run in found] for found in runs.values() for name in found[0]}
         for name, kind in TITLES:
             if name == task:
-                report(task, kind, results)
+                entry = report(task, kind, results)
+                if not (options.quick or options.rows or options.groups):
+                    keep("density", "benchmarks/bench_density.py", **{f"{task}_{kind}": entry})
+                    summarize()
 
 
 if __name__ == "__main__":

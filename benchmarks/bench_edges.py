@@ -84,7 +84,8 @@ def recovery(quick):
                 cells = [mean_error(values) for values in scores.values()]
                 rows.append([f"{strengths}, D = {dimension}, N = {count}, {seeds} seeds", *cells, target])
     header = ["truth", "F1, EBIC", "F1, tests at 1 %", "F1, tests at 5 %", "target (EBIC and 1 %)"]
-    timing.table("Edges recovered (tests: false discovery rate by Benjamini and Hochberg)", header, rows)
+    about = "Edges recovered (tests: false discovery rate by Benjamini and Hochberg)"
+    timing.table(about, header, rows, "edges/recovery")
     return null
 
 
@@ -110,7 +111,7 @@ def size_of_tests(null, quick):
              f"{100 * share:.2f} ± {noise:.2f} %", f"{100 * np.mean(p < 0.001):.2f} %", met]
         )  # fmt: skip
     header = ["truth", "null edges", "rejected at 5 %", "at 0.1 %", "target"]
-    timing.table("Type-I error of the edge tests", header, rows)
+    timing.table("Type-I error of the edge tests", header, rows, "edges/size")
 
 
 def stochastic(x, penalties, rng, epochs=40, batch=50):
@@ -166,7 +167,8 @@ def parameter_error(quick):
         met = timing.verdict(np.mean(errors["ours"]), float(np.round(np.mean(errors["peer"]), 4)))
         rows.append([f"D = {dimension}, N = {count}, {seeds} seeds", *(mean_error(v) for v in errors.values()), met])
     header = ["truth", "EBIC, refitted", "exact lasso, best penalty", "stochastic, best penalty", "target (peer)"]
-    timing.table("Relative error of the couplings (best penalty: in hindsight, by the truth)", header, rows)
+    about = "Relative error of the couplings (best penalty: in hindsight, by the truth)"
+    timing.table(about, header, rows, "edges/error")
 
 
 def speed(quick):
@@ -188,7 +190,7 @@ def speed(quick):
         met = timing.verdict(spent, limit)
         rows.append([f"{job}, D = {dimension}, N = {count}", spent, f_score(found, true_edges(dist)), memory, met])
     header = ["job", "CPU seconds", "F1", "peak memory of the process, GB", "target, seconds"]
-    timing.table("Speed (data included in the memory; target 2 GB)", header, rows)
+    timing.table("Speed (data included in the memory; target 2 GB)", header, rows, "edges/speed")
 
 
 def main():

@@ -13,7 +13,7 @@ import sys
 import warnings
 
 import numpy as np
-from timing import table, verdict
+from timing import keep, table, verdict
 
 from mgvm import MGvM
 from mgvm.inference import exact_grid
@@ -105,6 +105,10 @@ def main():
             f"{dists} random distributions a row",
             header,
             rows,
+        )
+        kept = f"N·KL, {dimension} angles, p/2 = {half}: strength", *METHODS
+        keep(
+            "efficiency", "benchmarks/bench_efficiency.py", **{f"angles{dimension}": (kept, [row[:4] for row in rows])}
         )
 
 

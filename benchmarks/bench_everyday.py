@@ -354,12 +354,12 @@ ROWS = {
 _IMPORTS = "more than half is to import NumPy, SciPy, Numba and scikit-learn, with pandas where it is installed"
 _SEARCH = "the search over hyper-parameters, each set with the rounds of expectation propagation that it takes"
 _COMPARED = (
-    "five models are compared on held-out rows of a sample, then the members of the first are fitted to all rows; the "
-    "two Gaussian processes take three quarters of it"
+    "five models are compared on held-out rows of a sample, then the members of the first are fitted to all rows and "
+    "every row is predicted; Gaussian processes and predictions take most of it"
 )
 _COMPILED = "the compiler: functions are compiled once for an environment"
 _NODES = "polynomials of sixteen nodes in each cell, in NumPy"
-_ROOTS = "critical points and level sets of every distribution are found to rounding"
+_ROOTS = "critical points and levels of every distribution, found to rounding by some 20 passes of Newton's method"
 NOTES = {
     "a regression of 40 rows, predictions, intervals": _COMPILED,
     "`TorusMixture(4).fit`, 667 rows": _COMPILED,
@@ -378,39 +378,34 @@ NOTES = {
     "`CircularGPRegressor().fit`, 600 × 6": _SEARCH,
     "`CircularGPRegressor().fit`, 1,000 × 6": _SEARCH,
     '`noise_order="auto"`, 600 × 2': _SEARCH + ", for every order of the noise",
-    "time series, 1,000 steps": _SEARCH + ", for two kernels; an evaluation is linear in the steps",
-    "time series, 6,000 steps": _SEARCH + ", for two kernels; an evaluation is linear in the steps",
-    "260 rows, beside a busy CPU, threads as they come": "caches that are shared with the other process",
+    "time series, 1,000 steps": _SEARCH + ": 91 sets of two kernels, 7 rounds each; a round is linear in the steps",
+    "time series, 6,000 steps": _SEARCH + ", for two kernels; a round is linear in the steps",
     "`CircularPCA(8).fit`, 455 × 60": (
         "300 iterations of EM, which has not converged then, each with 455 mean fields of eight coupled angles"
     ),
     "`TorusMixture(24).impute`, 100 rows, a fifth missing": (
-        "conditional distributions of 24 components for every pattern of missing angles"
+        "some 600 sums over nodes, of few rows each, for components and patterns of missing angles: NumPy's overhead"
     ),
     "`TorusMixture(24).impute`, 500 rows, a fifth missing": (
-        "conditional distributions of 24 components for every pattern of missing angles"
+        "some 600 sums over nodes, of few rows each, for components and patterns of missing angles: NumPy's overhead"
     ),
     "`score_samples`, 5,825 rows, a fifth missing": (
-        "a sum over nodes for each component and each row that lacks an angle"
+        "a sum over nodes for each component and each row that lacks an angle; half of it are normalisers of order 2"
     ),
     "`TorusMixture(12).fit`, 2,000 rows, a fifth missing": (
         "six rounds of EM on rows completed by draws, the last on five copies of every incomplete row"
     ),
-    "`MGvM.fit`, 10 angles × 3,000 rows, a tenth missing": "sums over the missing angles of every row",
     "`interval(0.9)` of 10": _NODES,
     "`interval(0.9)` of 100": _NODES,
     "`icdf(0.5)` of 100": _NODES,
     "`interval(0.9)` of 2,000": _NODES,
     "100,000 predictions with 50 % and 90 % regions": (
-        "272 nodes a prediction, because the observations scatter by a third of a degree about directions that are "
-        "known to ten and more; the sum of direction and noise, the nodes, and the regions take a third each"
+        "narrow noise of a third of a degree asks for 272 nodes a prediction; the regions take a third of the time, "
+        "the latent direction, its sum with the noise and the nodes the rest"
     ),
     "1,000 conditionals of a mixture: `interval(0.9)`": _ROOTS,
-    "1,000 conditionals of a mixture: `icdf(0.5)`": _ROOTS,
-    "1,000 conditionals of a mixture: `scores.crps`": _ROOTS,
     "100,000 `GvM`: `interval(0.9)`": _ROOTS,
     "100,000 `GvM`: `modes`": _ROOTS,
-    "100,000 `GvM`: `scores.crps`": "integrals of the distribution function of every distribution, to rounding",
 }
 
 # ---- references -----------------------------------------------------------------------------------------------------

@@ -98,6 +98,7 @@ def main():
         f"One sweep, N = {size}",
         ["seconds a sweep", "factorise and invert", "ratio", "target"],
         [[best["sweep"], best["algebra"], ratio, verdict(ratio, 2.0)]],
+        "expectation_propagation/sweep",
     )
     cases = [
         (2, 0.5, 5, 1.0),
@@ -111,6 +112,7 @@ def main():
         "Marginals of chains of 200 angles against exact messages",
         ["chain", "sweeps", "EP mean TV", "EP largest TV", "mean field mean TV", "EP log Z error an angle"],
         [accuracy_row(200, *case) for case in cases],
+        "expectation_propagation/accuracy",
     )
 
 

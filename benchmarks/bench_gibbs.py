@@ -72,7 +72,12 @@ def main():
         found["product"] = found["product"] * len(out) if "product" in found else ""
         aim = verdict(found["draw"], 600) if (dist.dimension, chains) == (1000, 16) else ""
         rows.append([name, chains, found["draw"], found["reflection"], found["product"], aim])
-    table("CPU ns an angle and chain", ["dist", "chains", "draw", "reflection", "C x by BLAS", "target"], rows)
+    table(
+        "CPU ns an angle and chain",
+        ["ns an angle and chain", "chains", "draw", "reflection", "C x by BLAS", "target"],
+        rows,
+        "gibbs/sweep",
+    )
 
 
 if __name__ == "__main__":

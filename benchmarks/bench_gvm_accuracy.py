@@ -12,8 +12,8 @@ import warnings
 
 import numpy as np
 import scipy.special
-from timing import number, peer, table
-from truth import grid_reference, order_two
+from timing import keep, number, peer, table
+from truth import grid_reference, order_two, span
 
 from mgvm._numerics.gvm import gvm_facts
 
@@ -64,7 +64,8 @@ def worst(found):
     for column in np.array(found).T:
         failed = int(np.isnan(column).sum())
         text = number(np.nanmax(column)) if failed < column.size else ""
-        cells.append(text if not failed else f"{text} nan/inf {100 * failed // column.size}%".strip())
+        share = "all" if failed == column.size else f"{100 * failed // column.size} %"
+        cells.append(text if not failed else f"{text} ({share} fail)".strip())
     return cells
 
 
@@ -117,15 +118,15 @@ def order_one_row(low, high, rng):
         cells += both(kappa - vonmises.logpdf(0.0, mu=0.0, kappa=kappa), np.full(COUNT, np.nan))[:1]
     else:
         cells.append("not installed")
-    return [f"K {10.0**low:.0e} - {10.0**high:.0e}", *cells]
+    return [f"K {span(low, high)}", *cells]
 
 
 def main():
     warnings.simplefilter("ignore")
     np.seterr(all="ignore")
     rng = np.random.default_rng(0)
-    regimes = [(f"generic, K {10.0**low:.0e} - {10.0**high:.0e}", "generic", low, high) for low, high in GENERIC]
-    regimes += [(f"{family}, K 4e+02 - 1e+08", family, 2.6, 8) for family in DEGENERATE]
+    regimes = [(f"K {span(low, high)}", "generic", low, high) for low, high in GENERIC]
+    regimes += [(f"{family}, K {span(2.6, 8)}", family, 2.6, 8) for family in DEGENERATE]
     pairs = [order_two_rows(name, order_two(family, low, high, COUNT, rng)) for name, family, low, high in regimes]
     table(
         f"mgvm, order 2: worst of {COUNT} distributions",
@@ -138,9 +139,31 @@ def main():
         ["regime", *names],
         [others for _, others in pairs],
     )
+    order_two_table = [
+        [
+            ours[0],
+            ours[1],
+            *(f"{ours[i]} ({number(ours[i + 2])})" for i in (2, 3)),
+            *(f"{o[k]}, {o[k + 1]}" for k in (1, 4)),
+        ]
+        for ours, o in pairs
+    ]
+    header = [
+        "distributions",
+        "log Z",
+        "moments 1..4",
+        "1 − R",
+        "paper's Bessel series: log Z, moments",
+        "PyRecEst: log Z, m₁",
+    ]
+    keep("gvm_accuracy", "benchmarks/bench_gvm_accuracy.py", order_two=(header, order_two_table))
     names = [f"{who}: {what}" for who in ("mgvm", "SciPy", "PyRecEst") for what in ("log Z", "1 - R")]
     rows = [order_one_row(low, high, rng) for low, high in GENERIC]
-    table(f"Order 1: worst of {COUNT} distributions", ["regime", *names, "pycircstat2: log Z"], rows)
+    header = ["regime", *names, "pycircstat2: log Z"]
+    table(f"Order 1: worst of {COUNT} distributions", header, rows)
+    shown = [0, 1, 2, 3, 4, 5, 7]
+    order_one = [header[i] for i in shown], [[row[i] for i in shown] for row in rows]
+    keep("gvm_accuracy", "benchmarks/bench_gvm_accuracy.py", order_one=order_one)
 
 
 if __name__ == "__main__":

@@ -11,8 +11,8 @@ import warnings
 
 import numpy as np
 import scipy.special
-from timing import cpu_times, peer, table, verdict
-from truth import order_two
+from timing import cpu_times, keep, peer, table, tell, verdict
+from truth import order_two, span
 
 from mgvm import GvM
 from mgvm._numerics.gvm import gvm_facts
@@ -34,9 +34,9 @@ def regimes(rng):
     yield "K < 100, log-uniform from 0.01", order_two("generic", -2, 2, SIZE, rng), 20
     yield "K < 100, uniform", below_hundred(rng), 20
     for low, high, target in ((-2, 0, 20), (0, 1, 20), (1, 2, 20), (2, 2.6, 60), (2.6, 4, 60), (4, 8, 60)):
-        yield f"generic, K {10.0**low:.0e} - {10.0**high:.0e}", order_two("generic", low, high, SIZE, rng), target
+        yield f"K {span(low, high)}", order_two("generic", low, high, SIZE, rng), target
     for family in DEGENERATE:
-        yield f"{family}, K 4e+02 - 1e+08", order_two(family, 2.6, 8, SIZE, rng), 120
+        yield f"{family}, K {span(2.6, 8)}", order_two(family, 2.6, 8, SIZE, rng), 120
 
 
 def grid_facts(eta, angles):
@@ -85,13 +85,20 @@ def main():
     header = ["regime", "kernel, ns", "kernel / exp", "target", "gvm_facts / exp", "GvM(eta) / exp"]
     header += ["grid / kernel", "target", "tabulated grid / kernel"]
     table("log Z and moments 1..4, order 2, a parameter set", header, rows)
-    print(f"\none numpy.exp: {times['exp'] / SIZE * 1e9:.2f} ns")
-    print(f"the grid of {GRID:,} points: {times['grid'] * 1e6:.0f} us a set")
-    print(f"the same with all cosines tabulated beforehand: {times['table'] * 1e6:.0f} us a set")
-    peers(rng)
+    words = {
+        "exponential": f"{unit * 1e9:.1f} ns",
+        "grid": f"{times['grid'] * 1e6:.0f} µs",
+        "tabulated": f"{times['table'] * 1e6:.0f} µs",
+        "whole": f"{min(row[5] for row in rows):.0f} to {max(row[5] for row in rows):.0f}",
+    }
+    print(words)
+    header = ["distributions", "ns", "over one `numpy.exp`", "grid / ours", "tabulated grid / ours"]
+    moments = header, [[row[0], row[1], row[2], row[6], row[8]] for row in rows]
+    keep("gvm_moments", "benchmarks/bench_gvm_moments.py", moments=moments, **words)
+    peers(rng, times["grid"])
 
 
-def peers(rng):
+def peers(rng, grid):
     """Order 1, where the others have something to compare; and PyRecEst's normaliser of order 2."""
     kappa = 10 ** rng.uniform(-2, 2, SIZE)
     eta = np.stack([kappa * np.exp(1j * rng.uniform(-np.pi, np.pi, SIZE)), np.zeros(SIZE)], axis=1)
@@ -132,11 +139,11 @@ def peers(rng):
         warnings.simplefilter("ignore")
         times = {name: seconds / counts.get(name, 1) for name, seconds in cpu_times(functions, repeats=7).items()}
     ours = next(iter(times.values()))
-    table(
-        "Peers at K < 100, a parameter set",
-        ["what", "ns", "over ours"],
-        [[k, v * 1e9, v / ours] for k, v in times.items()],
-    )
+    rows = [[name, tell(seconds), seconds / ours] for name, seconds in times.items()]
+    rows.append([f"order 2, a grid of {GRID:,} points in NumPy", tell(grid), grid / ours])
+    header = ["what, a parameter set at K < 100", "CPU time", "over ours"]
+    table("Peers", header, rows)
+    keep("gvm_moments", "benchmarks/bench_gvm_moments.py", peers=(header, rows))
     for name in missing:
         print(f"{name}: not installed")
 

@@ -12,7 +12,7 @@ import subprocess
 import sys
 import tempfile
 
-from timing import table, verdict
+from timing import keep, table, verdict
 
 IMPORT = """
 import time
@@ -75,17 +75,21 @@ def call_rows(repeats=2):
 
 
 def main():
-    table("Import", ["statement", "CPU, ms", "wall, ms", "CPU ratio", "target"], list(import_rows()))
-    header = [
-        "call",
-        *(f"{process}, {clock} s" for process in ("new", "later") for clock in ("CPU", "wall")),
-        "target (CPU)",
-    ]
-    table(
-        "First calls, each after the ones above it, in a new environment and in a later process",
-        header,
-        list(call_rows()),
+    script = "benchmarks/bench_import.py"
+    found = list(import_rows())
+    table("Import", ["statement", "CPU, ms", "wall, ms", "CPU ratio", "target"], found)
+    seconds = {row[0]: f"{row[1]:.0f} ms" for row in found}
+    keep(
+        "import",
+        script,
+        imports=(["statement", "CPU, ms", "wall, ms"], [row[:3] for row in found]),
+        mgvm=seconds["import mgvm"],
     )
+    header = ["call", *(f"{process}, {clock} s" for process in ("new", "later") for clock in ("CPU", "wall"))]
+    found = list(call_rows())
+    about = "First calls, each after the ones above it, in a new environment and in a later process"
+    table(about, [*header, "target (CPU)"], found)
+    keep("import", script, calls=(header, [row[:5] for row in found]))
 
 
 if __name__ == "__main__":

@@ -46,6 +46,7 @@ def main():
         "Log density of N points, CPU ms",
         ["dist", "mgvm", "product", "e^{ix}", "mgvm / (product + e^{ix})", "plain complex NumPy / mgvm"],
         rows,
+        "log_density/log_density",
     )
 
 

@@ -10,7 +10,7 @@ import warnings
 
 import numpy as np
 import scipy.stats
-from timing import cpu_times, peer, table
+from timing import cpu_times, keep, peer, table
 
 from mgvm import GvM, VonMises
 
@@ -61,7 +61,9 @@ def main():
         for name, module in (("PyRecEst", "pyrecest"), ("pycircstat2", "pycircstat2"))
         if not peer(module)
     ]
-    table("A million log densities", ["what", "ns each", "over numpy.cos"], rows)
+    header = ["a million log densities", "ns each", "over `numpy.cos`"]
+    table("Log density", header, rows)
+    keep("logpdf", "benchmarks/bench_logpdf.py", logpdf=(header, rows))
 
 
 if __name__ == "__main__":

@@ -53,7 +53,7 @@ def dense(size, rng):
     with threadpool_limits(1):
         product, sweep = shortest([lambda: C @ vector, lambda: engine.sweep(state)], 6)
     rows = [[f"D = {size}", 1e3 * product, 1e3 * sweep, sweep / product, verdict(sweep / product, 1.3)]]
-    table("Dense distribution, one sweep (ms)", ["dist", "gemv", "sweep", "ratio", "target"], rows)
+    table("Dense distribution, one sweep (ms)", ["dist", "gemv", "sweep", "ratio", "target"], rows, "mean_field/dense")
 
 
 def chain(rng, size, coupling, strength):
@@ -86,7 +86,12 @@ def chains(rng):
         name = f"{size} angles, coupling {coupling:g}, field {strength:g}"
         target = verdict(nanoseconds, 150)
         rows.append([name, nanoseconds, target, str(result.n_sweeps), str(result.converged), seconds])
-    table("Chains of order 2", ["dist", "ns an update", "target", "sweeps", "converged", "seconds a solve"], rows)
+    table(
+        "Chains of order 2",
+        ["dist", "ns an update", "target", "sweeps", "converged", "seconds a solve"],
+        rows,
+        "mean_field/chains",
+    )
 
 
 def batches(rng):
@@ -103,7 +108,12 @@ def batches(rng):
                 times = shortest([lambda: mean_field(dist, n_starts=1), lambda: mean_field(dist)], 4)  # noqa: B023
             one, three = (1e6 * seconds / count for seconds in times)
             rows.append([f"{count} distributions, parameters of size {scale:g}", one, verdict(one, 20), number(three)])
-    table("Bivariate distributions in a batch (µs a solve)", ["batch", "one start", "target", "three starts"], rows)
+    table(
+        "Bivariate distributions in a batch (µs a solve)",
+        ["batch", "one start", "target", "three starts"],
+        rows,
+        "mean_field/batches",
+    )
 
 
 if __name__ == "__main__":

@@ -44,7 +44,9 @@ def main(count=100):
             silent = result.converged
             found[name] += [wrong[name] and silent, wrong[name] and not silent, not wrong[name] and not silent]
     rows = [[name, *(str(number) for number in numbers)] for name, numbers in found.items()]
-    table(f"Of {count} distributions", ["engine", "wrong, silent", "wrong, warned", "right, warned"], rows)
+    table(
+        f"Of {count} distributions", ["engine", "wrong, silent", "wrong, warned", "right, warned"], rows, "modes/silent"
+    )
 
 
 if __name__ == "__main__":

@@ -73,6 +73,7 @@ def scale(most):
         "One EM iteration, N = 200,000, M = 6, D = 3, CPU seconds on one core",
         ["rows", "seconds", "target"],
         [["complete", seconds, verdict(seconds, 1.5)], ["a tenth of the entries missing", holes, "-"]],
+        "pca_scale/iteration",
     )
     counts = [n for n in (10_000, 100_000, 1_000_000, 3_000_000) if n <= most]
     times = [timed(n, 6, 3, 3 if n < 10**6 else 1) for n in counts]
@@ -81,6 +82,7 @@ def scale(most):
         "Against N, chunks made on the fly (M = 6, D = 3); linear: microseconds a row stay within 1.3 of the least",
         ["N", "seconds", "microseconds a row", "target"],
         [[f"{n:,}", t, e, verdict(e / min(each), 1.3)] for n, t, e in zip(counts, times, each, strict=True)],
+        "pca_scale/rows",
     )
     table(
         "Microseconds a row against D and M (20,000 rows)",

@@ -48,7 +48,7 @@ def main():
         learnt = model.fit(toy.x[:, None], toy.angles).score(toy.grid[:, None], toy.truth)
         name = {0.5: "Matérn-1/2", 1.5: "Matérn-3/2"}.get(nu, "squared exponential")
         rows.append([circle, name, f"{learnt:.2f}", f"{in_hindsight(toy, nu, circle):.2f}"])
-    table("Toy: mean held-out log density", ["circle", "kernel", "learnt", "best in hindsight"], rows)
+    table("Toy: mean held-out log density", ["circle", "kernel", "learnt", "best in hindsight"], rows, "hindsight/toy")
 
 
 if __name__ == "__main__":

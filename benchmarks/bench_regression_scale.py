@@ -127,13 +127,14 @@ def scaling():
         "CPU seconds a run with all leave-one-out densities, hyper-parameters given",
         ("inputs", "30 neighbours on a line", "24 in the plane", "exact chain", "converged"),
         rows,
+        "regression_scale/runs",
     )
     at = SIZES.index(15_000)
     growth = [np.polyfit(np.log(SIZES), np.log(values), 1)[0] for values in times.values()]
     results = [
         (name, times[name][at], verdict(times[name][at], 2.0), power) for name, power in zip(times, growth, strict=True)
     ]
-    table("At 15,000 inputs", ("engine", "CPU s", "target", "power of N"), results)
+    table("At 15,000 inputs", ("engine", "CPU s", "target", "power of N"), results, "regression_scale/growth")
     times["dense, plane"] = dense_runs()
     power = np.polyfit(np.log(DENSE), np.log(times["dense, plane"]), 1)[0]
     table(
@@ -179,8 +180,9 @@ def quality(seeds=3):
             )
     table(
         f"Neighbours less dense, {seeds} fields each: leave-one-out of 1,000 inputs (nats), lengths learnt from 500",
-        ("field", "leave-one-out", "within 0.005", "ratio of lengths", "within a tenth"),
+        ("field", "leave-one-out", "target: within 0.005", "ratio of lengths", "target: within a tenth"),
         rows,
+        "regression_scale/quality",
     )
 
 
@@ -203,7 +205,9 @@ def fits(large):
                     *_with(spent, 300.0 if size > 15_000 else 60.0),
                 )
             )
-    table("Hyper-parameters learnt", ("what", "inputs", "CPU s", "target"), rows)
+    table(
+        "Hyper-parameters learnt", ("what", "inputs", "CPU s", "target"), rows, "regression_scale/fits" if large else ""
+    )
 
 
 def _with(value, target):

@@ -89,6 +89,7 @@ def against_scikit_learn(repeats=5):
         "German wind, N = 260: a fit with learnt hyper-parameters, CPU seconds, by kernel and number of starts",
         ["kernel, starts", "model", "seconds", "evaluations", "ms each", "/ scikit-learn", "target"],
         rows,
+        "regression_speed/scikit_learn",
     )
 
 
@@ -123,6 +124,7 @@ def hundreds_of_rows():
         "A fit as it comes (two kernels, two starts each), CPU seconds, beside scikit-learn with the same",
         ["data, columns", "rows", "noise order", "scikit-learn", "mgvm", "ratio", "target"],
         rows,
+        "regression_speed/rows",
     )
 
 
@@ -141,7 +143,12 @@ def time_series():
         X, y = walk(steps, rng)
         seconds = elapsed(lambda X=X, y=y: CircularGPRegressor().fit(X, y))
         rows.append([f"{steps:,}", seconds, 1e3 * seconds / steps, verdict(seconds, most) if most < np.inf else ""])
-    table("A time series, a fit as it comes, CPU seconds", ["steps", "seconds", "ms a step", "target"], rows)
+    table(
+        "A time series, a fit as it comes, CPU seconds",
+        ["steps", "seconds", "ms a step", "target"],
+        rows,
+        "regression_speed/series",
+    )
 
 
 _WALKS = ((0.23, 0.895), (0.127, 0.983))  # size of an innovation and what is kept in an hour: memories of 9 h and 60 h
@@ -226,6 +233,7 @@ def against_quasi_processes(repeats=5):
         "(and second quarter)",
         ["model", "seconds", "CRPS", "released / it", "written here / it", "target"],
         rows,
+        "regression_speed/quasi",
     )
     print(f"\nAn iteration: {RELEASED * 1e3:.0f} ms as released, {each * 1e3:.2f} ms written here.")
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import numpy as np
 from numba import njit
-from timing import cpu_times, peer, table, verdict
-from truth import FAMILIES, order_two
+from timing import cpu_times, keep, peer, table, verdict
+from truth import FAMILIES, order_two, span
 
 from mgvm import GvM
 from mgvm._numerics.gvm import gvm_facts
@@ -29,7 +29,7 @@ def each_rows(rng):
     cases += [(family, 4, 8) for family in FAMILIES if family != "generic"]
     functions = {"numpy": lambda: rng.vonmises(mu, kappa)}
     for family, low, high in cases:
-        name = f"{family}, K {10.0**low:.0e} - {10.0**high:.0e}"
+        name = f"{family}, K {span(low, high)}"
         eta = order_two(family, low, high, DISTS, rng)
         functions[name, "kernel"] = lambda eta=eta: sample_each(eta, 1, rng)
         dist = GvM(eta)
@@ -112,16 +112,33 @@ def peer_rows(rng):
 def main():
     rng = np.random.default_rng(0)
     header = ["family", "kernel, ns", "sample(), ns", "numpy vonmises, ns", "sample() / numpy", "target"]
-    table("A parameter set for each draw, order 2", header, list(each_rows(rng)))
+    each = list(each_rows(rng))
+    table("A parameter set for each draw, order 2", header, each)
     header = ["dist", "sample(1e6), ns a draw", "numpy vonmises, ns", "ratio", "target"]
-    table("One distribution, a million draws", header, list(one_rows(rng)))
-    table(
-        "Acceptance, K from 1e-4 to 1e8, 20,000 distributions a family",
-        ["family", "min", "mean", "target"],
-        list(acceptance_rows(rng)),
-    )
-    table(
-        "Von Mises, kappa 4, 100,000 draws of one distribution", ["who", "ns a draw", "over ours"], list(peer_rows(rng))
+    one = list(one_rows(rng))
+    table("One distribution, a million draws", header, one)
+    accepted = list(acceptance_rows(rng))
+    about = "Acceptance, K from 1e-4 to 1e8, 20,000 distributions a family"
+    table(about, ["family", "min", "mean", "target"], accepted)
+    peers = list(peer_rows(rng))
+    table("Von Mises, kappa 4, 100,000 draws of one distribution", ["who", "ns a draw", "over ours"], peers)
+    ratios = [row[4] for row in each], [row[3] for row in one]
+    keep(
+        "sampling",
+        "benchmarks/bench_sampling.py",
+        each=(
+            ["a distribution each", "ns a draw", "over `Generator.vonmises`"],
+            [[row[0], row[2], row[4]] for row in each],
+        ),
+        one=(
+            ["a million draws of one", "ns a draw", "over `Generator.vonmises`"],
+            [[row[0], row[1], row[3]] for row in one],
+        ),
+        acceptance=(["acceptance, K from 1e−4 to 1e8", "least", "mean"], [row[:3] for row in accepted]),
+        **{
+            key: f"{min(values):.2g} to {max(values):.2g}"
+            for key, values in zip(("ratio_each", "ratio_one"), ratios, strict=True)
+        },
     )
 
 

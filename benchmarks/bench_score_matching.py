@@ -73,7 +73,7 @@ def against_dimension(rate):
             [dimension, f"{size:,}", steps, fit.gradient_norm, seconds, "" if dense else seconds / floor, target]
         )
     header = ["angles", "parameters", "steps", "gradient", "CPU s", "times the products alone", "target"]
-    table(f"Full mGvM of order 2 to 1e-4, {COUNT:,} rows, one core", header, lines)
+    table(f"Full mGvM of order 2 to 1e-4, {COUNT:,} rows, one core", header, lines, "score_matching/angles")
     return times
 
 
@@ -83,7 +83,12 @@ def narrow_angles():
         x = angles(dimension, least=0.3)
         seconds, fit = cpu_time(lambda x=x: score_matching(x), 2)
         lines.append([dimension, fit.n_iterations, fit.gradient_norm, seconds, verdict(seconds, TARGETS[dimension])])
-    table("The same with spreads of 0.3 to 1.2 radians", ["angles", "steps", "gradient", "CPU s", "target"], lines)
+    table(
+        "The same with spreads of 0.3 to 1.2 radians",
+        ["angles", "steps", "gradient", "CPU s", "target"],
+        lines,
+        "score_matching/narrow",
+    )
 
 
 def against_count():
@@ -93,7 +98,7 @@ def against_count():
         seconds, fit = cpu_time(lambda x=x: score_matching(x), 3 if count <= 20_000 else 1)
         times.append(seconds)
         lines.append([f"{count:,}", fit.n_iterations, fit.gradient_norm, seconds])
-    table("100 angles to 1e-4", ["rows", "steps", "gradient", "CPU s"], lines)
+    table("100 angles to 1e-4", ["rows", "steps", "gradient", "CPU s"], lines, "score_matching/rows")
     return times
 
 
@@ -121,7 +126,7 @@ def steps_saved():
         errors = [np.linalg.norm(found.theta - exact) / np.linalg.norm(exact) for found in (with_it, plain)]
         lines.append([dimension, name, f"{least} to 1.2", len(with_it.trace) - 1, len(plain.trace) - 1, *errors])
     header = ["angles", "submodel", "spread", "steps", "without preconditioner", "error of θ", "without"]
-    table("Steps of conjugate gradients to 1e-4, 2,000 rows", header, lines)
+    table("Steps of conjugate gradients to 1e-4, 2,000 rows", header, lines, "score_matching/steps")
 
 
 def naive_solution(x):
@@ -162,7 +167,7 @@ def against_naive():
         target = verdict(ratio, 100, at_most=False) if dimension == 30 else verdict(error, 1e-10)
         lines.append([dimension, slow, fast, single, f"{ratio:,.0f}", "" if np.isnan(error) else error, target])
     header = ["angles", "naive CPU s", "to 1e-11", "to 1e-4", "times faster", "difference", "target"]
-    table(f"Against the dense system built row by row, {COUNT:,} rows", header, lines)
+    table(f"Against the dense system built row by row, {COUNT:,} rows", header, lines, "score_matching/dense")
 
 
 def memory():
@@ -173,7 +178,12 @@ def memory():
     seconds, peak, steps, gradient = map(float, out.split())
     line = [1000, f"{COUNT:,}", f"{int(steps)}", gradient, seconds, number(peak / 1e9), verdict(peak / 1e9, 2.0)]
     header = ["angles", "rows", "steps", "gradient", "CPU s", "peak GB", "target"]
-    table("Memory of the whole process, full mGvM of 2 million parameters to 1e-4", header, [line])
+    table(
+        "Memory of the whole process, full mGvM of 2 million parameters to 1e-4",
+        header,
+        [line],
+        "score_matching/thousand",
+    )
     return seconds
 
 
@@ -194,8 +204,6 @@ def plot(path, by_dimension, by_count):
 
     figure, (left, right) = plt.subplots(1, 2, figsize=(9, 3.6), sharey=True, layout="constrained")
     left.loglog(*by_dimension, "o-", color="#1f5fa8")
-    left.loglog(list(TARGETS), list(TARGETS.values()), "_", color="#c0392b", markersize=16, markeredgewidth=2)
-    left.annotate("targets", (100, TARGETS[100]), (-8, 8), textcoords="offset points", ha="right")
     left.set(xlabel=f"angles D ({COUNT:,} rows)", ylabel="CPU seconds to 1e-4", title="Time against angles")
     right.loglog(*by_count, "o-", color="#1f5fa8")
     right.set(xlabel="rows N (100 angles)", title="Time against rows")

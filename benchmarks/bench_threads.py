@@ -92,8 +92,8 @@ def main():
             ours = cpu_seconds(row, busy=busy)
             without = cpu_seconds(row, busy=busy, unlimited=True)
             rows.append([row, "busy" if busy else "idle", one, ours, without, verdict(ours / one, 1.2)])
-    header = ["fit", "the other CPU", "one thread asked for", "ours", "without our limit", "ours / one"]
-    table("CPU seconds of a fit, by the threads of the linear algebra", header, rows)
+    header = ["fit", "the other CPU", "one thread asked for", "ours", "without our limit", "target: ours / one"]
+    table("CPU seconds of a fit, by the threads of the linear algebra", header, rows, "threads/fit")
 
 
 if __name__ == "__main__":

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import numpy as np
-from timing import cpu_times, table, verdict
+from timing import cpu_times, keep, table, verdict
 
 from mgvm._numerics import torus_moments as frame
 
@@ -55,6 +55,12 @@ def main():
         ["angles", "concentration", "to rounding", "to 1e-11", "target"],
         rows,
     )
+    sizes = list(dict.fromkeys(row[1] for row in rows))
+    by_angles = [
+        [angles, *(row[2] for row in rows if row[0] == angles)] for angles in dict.fromkeys(row[0] for row in rows)
+    ]
+    header = ["angles", f"concentration {sizes[0]}", *sizes[1:]]
+    keep("torus_moments", "benchmarks/bench_torus_moments.py", exact=(header, by_angles))
 
 
 if __name__ == "__main__":

@@ -64,7 +64,12 @@ def main():
             [f"D={size} sigma={sigma} rho={rho}", dist.truncation.terms, images or "> 1e6", ours, theirs, ratio]
         )
     header = ["dist", "terms", "images of the cube", "ns a point", "cube, ns a point", "cube / mgvm"]
-    table("Wrapped normal on the torus, logpdf at draws from the distribution, relative error 1e-12", header, rows)
+    table(
+        "Wrapped normal on the torus, logpdf at draws from the distribution, relative error 1e-12",
+        header,
+        rows,
+        "wrapped_normal/logpdf",
+    )
 
 
 if __name__ == "__main__":

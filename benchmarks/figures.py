@@ -1,33 +1,24 @@
-"""The two figures of the README that come of benchmarks: ``python benchmarks/figures.py speed calibration``.
-
-Each measures, writes its numbers to docs/measured/<name>.csv, and draws docs/images/<name>.png from that file; with
-``--draw`` it draws alone. Speed takes a minute, calibration some ten CPU-minutes.
+"""The figure of the README that compares speeds: measures for a minute, writes docs/measured/speed.json, and draws
+docs/images/speed.png from that file; with ``--draw`` it draws alone.
 """
 
 from __future__ import annotations
 
-import argparse
-import csv
+import sys
 import warnings
-from pathlib import Path
 
 import bench_logpdf
-import bench_regression_calibration as simulation
 import numpy as np
 from bench_regression_speed import elapsed, europe, planar
 from matplotlib.figure import Figure
-from timing import cpu_times, peer
+from timing import cpu_times, keep, peer, tell
 
-from mgvm import CircularGPRegressor, scores
+from mgvm import CircularGPRegressor
 from mgvm._numerics.gvm_order_two import order_two_moments
 from mgvm.regression.prior import default_kernels
+from paper.measured import DOCS, read
 
-DOCS = Path(__file__).parents[1] / "docs"
 OURS, THEIRS, GRID = "#0072B2", "#9AA5AF", "#E6E8EA"
-MASSES = np.arange(0.1, 0.96, 0.05).round(2)
-
-
-# ---- speed -----------------------------------------------------------------------------------------------------------
 
 
 def measure_speed():
@@ -92,76 +83,12 @@ def draw_speed(rows):
     return figure
 
 
-def tell(seconds):
-    """With a unit."""
-    for factor, unit in ((1e9, "ns"), (1e6, "µs"), (1e3, "ms")):
-        if seconds * factor < 1000:
-            return f"{seconds * factor:.3g} {unit}"
-    return f"{seconds:.3g} s"
-
-
-# ---- calibration -----------------------------------------------------------------------------------------------------
-
-
-def measure_calibration(sets=10):
-    """Rows (nominal share, measured share, standard error over data sets), over all kinds of simulated data."""
-    shares = []
-    for cell in simulation.CELLS:
-        for seed in range(sets if cell.inputs < 100 else max(sets // 3, 2)):
-            ((X, y), (X_new, y_new)), _ = simulation.simulated(cell, np.random.default_rng(1000 + seed))
-            dist = simulation.fitted(cell, X, y).predict_dist(X_new)
-            shares.append(scores.coverage(dist, y_new, MASSES))
-        print(f"{cell}: {len(shares)} data sets", flush=True)
-    shares = np.array(shares)
-    errors = shares.std(axis=0, ddof=1) / np.sqrt(len(shares))
-    return [(len(shares), *row) for row in zip(MASSES, shares.mean(axis=0), errors, strict=True)]
-
-
-def draw_calibration(rows):
-    """Measured against nominal coverage."""
-    count, nominal, measured, error = np.array([[float(cell) for cell in row] for row in rows]).T
-    figure = Figure(figsize=(4.4, 4.2), dpi=110, layout="constrained")
-    ax = figure.subplots()
-    ax.plot([0, 100], [0, 100], color="#1A1A1A", linewidth=1.0)
-    ax.errorbar(100 * nominal, 100 * measured, 200 * error, fmt="o", color=OURS, markersize=4.5, capsize=2.5)
-    ax.set(xlim=(0, 100), ylim=(0, 100), aspect="equal")
-    ax.set_xlabel("mass of the highest-density region, %")
-    ax.set_ylabel("held-out angles inside, % (± 2 SE)")
-    ax.set_title(f"{count[0]:.0f} simulated data sets", fontsize=11)
-    ax.grid(color=GRID)
-    ax.set_axisbelow(True)
-    return figure
-
-
-# ---- both ------------------------------------------------------------------------------------------------------------
-
-FIGURES = {
-    "speed": (measure_speed, draw_speed, ("task", "package", "cpu_seconds")),
-    "calibration": (measure_calibration, draw_calibration, ("data_sets", "nominal", "inside", "standard_error")),
-}
-
-
 def main():
-    """Measure and draw what was named."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("names", nargs="+", choices=FIGURES)
-    parser.add_argument("--draw", action="store_true", help="draw what was measured before")
-    options = parser.parse_args()
+    """Measure, keep, and draw what is kept."""
     warnings.simplefilter("ignore")
-    for name in options.names:
-        measure, draw, columns = FIGURES[name]
-        path = DOCS / "measured" / f"{name}.csv"
-        if not options.draw:
-            with path.open("w", newline="", encoding="utf-8") as file:
-                writer = csv.writer(file, lineterminator="\n")
-                writer.writerow(columns)
-                writer.writerows(
-                    [f"{cell:.6g}" if isinstance(cell, float) else cell for cell in row] for row in measure()
-                )
-        with path.open(newline="", encoding="utf-8") as file:
-            rows = list(csv.reader(file))[1:]
-        draw(rows).savefig(DOCS / "images" / f"{name}.png")
-        print(f"wrote {path} and {DOCS / 'images' / name}.png", flush=True)
+    if "--draw" not in sys.argv:
+        keep("speed", "benchmarks/figures.py", peers=(("task", "package", "CPU seconds"), measure_speed()))
+    draw_speed(read("speed", "peers")["rows"]).savefig(DOCS / "images" / "speed.png")
 
 
 if __name__ == "__main__":

@@ -2,11 +2,13 @@
 
 Inputs that went wrong once, and their neighbours, are drawn at random and tried: `python benchmarks/stress.py` takes
 about ten minutes of CPU time, `--quick` one, `--write` puts the table into docs/reliability.md. `--only NAME` runs one
-sweep, `--seed N` other inputs. What fails is printed as it is found; the exit code is the number of failures.
+sweep, `--seed N` other inputs, `--jobs N` several sweeps at a time. What fails is printed as it is found; the exit code
+is the number of failures. Disks that are full or read-only are mounted, which takes the rights of root on Linux.
 
 * wrong: a number, a file or a table is not what it should be.
 * silent: an approximation is off or a fit did not end, and neither a warning nor `converged` says so.
-* unclear: an error of NumPy, Python or a compiler, a warning of NumPy's arithmetic, a message of a thousand letters.
+* unclear: an error of NumPy, Python or a compiler, a warning of NumPy's arithmetic, a message of a thousand letters, or
+  no answer within a minute of CPU time.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ import traceback
 import warnings
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -103,14 +107,26 @@ class Outcome(NamedTuple):
         return isinstance(self.value, Exception)
 
 
-def attempt(function: Callable[[], Any]) -> Outcome:
-    """Call, and look at what is said."""
+class Hangs(Exception):
+    """No answer within a minute of CPU time."""
+
+
+def _hang(*_: Any) -> None:
+    raise Hangs("no answer within a minute of CPU time")
+
+
+def attempt(function: Callable[[], Any], seconds: float = 60.0) -> Outcome:
+    """Call, with a limit of CPU time, and look at what is said."""
     with warnings.catch_warnings(record=True) as seen:
         warnings.simplefilter("always")
+        signal.signal(signal.SIGVTALRM, _hang)
+        signal.setitimer(signal.ITIMER_VIRTUAL, seconds)
         try:
             value, unclear = function(), ""
         except Exception as error:
             value, unclear = error, _find_unclear(error)
+        finally:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
     for entry in seen:
         if issubclass(entry.category, RuntimeWarning) and "encountered in" in str(entry.message):
             unclear = unclear or f"NumPy warns: {entry.message} ({entry.filename}:{entry.lineno})"
@@ -121,7 +137,7 @@ def _find_unclear(error: Exception) -> str:
     last = traceback.extract_tb(error.__traceback__)[-1].filename
     text = f"{type(error).__name__}: {str(error)[:120]}"
     ours = isinstance(error, (TableError, ModelFileError)) or any(speaker in last for speaker in _SPEAKERS)
-    if isinstance(error, _INTERNAL) or not ours:
+    if isinstance(error, (Hangs, *_INTERNAL)) or not ours:
         return f"{text} ({last})"
     return f"a message of {len(str(error)):,} letters" if len(str(error)) > 2000 and "/mgvm/" in last else ""
 
@@ -458,6 +474,7 @@ def sweep_rows(rng: np.random.Generator) -> Iterator[Verdict]:
                 yield verdict._replace(note=f"{fit.__qualname__}, {case}: {verdict.note}")
             verdict = judge(lambda r=rows: TorusMixture(2, random_state=0).fit(r), _ask_mixture)
             yield verdict._replace(note=f"TorusMixture, {case}: {verdict.note}")
+        yield _ask_ridge(rng)
         for case, x in odd_inputs(rng).items():
             rows = np.ma.hstack([x] * 4) if isinstance(x, np.ndarray) and x.ndim == 2 else x
             for make in (lambda: CircularPCA(1, max_iter=30, random_state=0), lambda: PPCA(1)):
@@ -465,6 +482,21 @@ def sweep_rows(rng: np.random.Generator) -> Iterator[Verdict]:
                     lambda m=make, r=rows: (m().fit(r), r), lambda done: _finite(done[0].transform(done[1]))
                 )
                 yield verdict._replace(note=f"{type(make()).__name__}, {case}: {verdict.note}")
+
+
+def _ask_ridge(rng: np.random.Generator) -> Verdict:
+    """A mixture of rows on a line of the torus, with wild weights and gaps: components have no maximum in sight."""
+    size, rows = int(rng.integers(2, 4)), int(rng.choice([8, 24, 100]))
+    x = rng.uniform(-np.pi, np.pi, (rows, 1)) + 10.0 ** rng.uniform(-9, -1) * rng.normal(size=(rows, size))
+    x[rng.random(x.shape) < rng.choice([0.0, 0.2])] = np.nan
+    weights = 10.0 ** rng.uniform(-10, 10, rows) if rng.random() < 0.5 else None
+    settings = {
+        "n_components": rng.choice([1, 3, 5]).item(),
+        "component": str(rng.choice(["mgvm", "directed", "wrapped_normal"])),
+        "pseudo_count": rng.choice([0.0, 1e-3, 30.0]).item(),
+    }
+    verdict = judge(lambda: TorusMixture(**settings, random_state=0).fit(x, sample_weight=weights), _ask_mixture)
+    return verdict._replace(note=f"TorusMixture of a ridge {x.shape}, {settings}: {verdict.note}")
 
 
 def _ask_torus(dist: Any) -> str:
@@ -590,6 +622,7 @@ except Exception as error:
 def sweep_writers(rng: np.random.Generator, folder: Path) -> Iterator[Verdict]:
     """Programs stopped while they write, disks that are full: old files or new ones, no halves."""
     expected = pd.DataFrame(np.random.default_rng(0).normal(size=(20000, 5)))
+    yield from _ask_volumes(folder)
     while True:
         for how in ("SIGINT", "SIGKILL", "full disk", "no such folder"):
             place = folder / ("absent" if how == "no such folder" else "place")
@@ -627,6 +660,85 @@ def _judge_files(place: Path, expected: pd.DataFrame, how: str, said: str) -> Ve
     return REFUSED if how in ("full disk", "no such folder") else RIGHT
 
 
+# Within a volume of 64 KB, filled or remounted read-only by what it is told: what each writer says, by lines.
+_VOLUME = """
+import contextlib, io, subprocess, sys, numpy as np, pandas as pd, mgvm
+from pathlib import Path
+from mgvm import cli
+from mgvm.tables import read_table, write_table
+from mgvm.tables.columns import RefusedError
+place, how = Path(sys.argv[1]), sys.argv[2]
+small, large = pd.DataFrame({"dir": np.arange(60.0)}), pd.DataFrame({"dir": np.random.default_rng(0).random(20000)})
+write_table(small, place / "table.csv")
+mgvm.save(mgvm.GvM([1.0]), place / "model.mgvm")
+(place.parent / "data.csv").write_text(large[:500].mul(360).to_csv(index=False))
+if how == "read-only":
+    subprocess.run(["mount", "-o", "remount,ro", place], check=True)
+else:
+    (place / "filler").write_bytes(bytes(40_000))
+
+def whole():
+    kept = read_table(place / "table.csv").equals(small) and mgvm.load(place / "model.mgvm").order == 1
+    return kept and not list(place.glob(".*.part"))
+
+def write(name, function):
+    try:
+        function()
+        print(name, "silent: it wrote all of it")
+    except (OSError, RefusedError) as error:
+        print(name, "refused" if whole() and str(error) else "wrong: what was there is not whole")
+    except Exception as error:
+        print(name, "unclear:", type(error).__name__, str(error)[:80])
+
+def command(option, file):
+    said = io.StringIO()
+    call = ["density", str(place.parent / "data.csv"), "--angles", "dir", "--no-compare", "--components", "1"]
+    with contextlib.redirect_stderr(said), contextlib.redirect_stdout(io.StringIO()):
+        code = cli.main([*call, option, str(place / file), "--force"])
+    clear = code in (1, 2) and "of the program" not in said.getvalue() and str(place) in said.getvalue()
+    print(option, "refused" if clear and whole() else f"unclear: exit {code}, {said.getvalue()[-200:]!r}")
+
+write("table", lambda: write_table(large, place / "table.csv", force=True))
+write("parquet", lambda: write_table(large, place / "table.parquet"))
+big = mgvm.GvM(np.random.default_rng(0).random((20000, 4)))
+write("model", lambda: mgvm.save(big, place / "model.mgvm", force=True))
+for option, file in (("--out", "table.csv"), ("--report", "report.html"), ("--save", "model.mgvm")):
+    if how == "read-only" or option != "--save":  # a model of one component is small enough
+        command(option, file)
+"""
+
+
+def _ask_volumes(folder: Path) -> Iterator[Verdict]:
+    """Disks that are full or read-only, mounted for one program alone; and a cache of compiled code on them."""
+    place = folder / "volume"
+    place.mkdir(exist_ok=True)
+    mount = f'mount -t tmpfs -o size=64k tmpfs "{place}"'
+    tried = attempt(lambda: subprocess.run(["unshare", "-m", "sh", "-c", mount], capture_output=True, text=True))
+    if tried.failed or tried.value.returncode:
+        why = tried.value if tried.failed else tried.value.stderr.strip()
+        print(f"  no disks are mounted: {why}", flush=True)
+        return
+    for how in ("full", "read-only"):
+        call = f'{mount} && exec "$0" -c "$1" "{place}" {how}'
+        done = subprocess.run(
+            ["unshare", "-m", "sh", "-c", call, sys.executable, _VOLUME], capture_output=True, text=True, timeout=600
+        )
+        lines = done.stdout.splitlines() or [f"nothing unclear: {done.stderr[-300:]}"]
+        for line in lines if done.returncode == 0 else [*lines, f"end unclear: {done.stderr[-300:]}"]:
+            kind = line.split()[1].strip(":")
+            yield REFUSED if kind == "refused" else Verdict(kind, f"{how} disk: {line}")
+        ready = f'{mount} && {"mount -o remount,ro" if how == "read-only" else "head -c 60000 /dev/zero >"} "{place}'
+        call = ready + ('"' if how == "read-only" else '/filler"') + ' && exec "$0" -c "$1"'
+        done = subprocess.run(
+            ["unshare", "-m", "sh", "-c", call, sys.executable, _COMPILER],
+            env={**os.environ, "NUMBA_CACHE_DIR": str(place)},
+            capture_output=True,
+            text=True,
+            timeout=600,
+        )
+        yield _judge_compiled(done.returncode, done.stdout, f"{how} disk for the cache: {done.stderr[-300:]}")
+
+
 _COMPILER = """
 import numpy as np
 from mgvm import GvM
@@ -637,8 +749,6 @@ print(repr(float(GvM(eta).log_normalizer().sum())))
 
 def sweep_compilers(rng: np.random.Generator, folder: Path) -> Iterator[Verdict]:
     """Two programs that compile at once into one empty cache; a cache that cannot be written to."""
-    eta = np.linspace(0.1, 40.0, 6000).reshape(3000, 2) + 0.5j
-    expected = float(GvM(eta).log_normalizer().sum())
     while True:
         for cache, count in ((folder / f"cache-{rng.integers(10**9)}", 2), (Path("/proc/no-such-cache"), 1)):
             environment = {**os.environ, "NUMBA_CACHE_DIR": str(cache)}
@@ -654,8 +764,14 @@ def sweep_compilers(rng: np.random.Generator, folder: Path) -> Iterator[Verdict]
             ]
             for program in programs:
                 out, error = program.communicate(timeout=600)
-                right = program.returncode == 0 and abs(float(out) - expected) <= 1e-12 * abs(expected)
-                yield RIGHT if right else Verdict("wrong", f"cache {cache}: {out} {error[-300:]}")
+                yield _judge_compiled(program.returncode, out, f"cache {cache}: {out} {error[-300:]}")
+
+
+def _judge_compiled(code: int, out: str, note: str) -> Verdict:
+    eta = np.linspace(0.1, 40.0, 6000).reshape(3000, 2) + 0.5j
+    expected = float(GvM(eta).log_normalizer().sum())
+    right = code == 0 and abs(float(out) - expected) <= 1e-12 * abs(expected)
+    return RIGHT if right else Verdict("wrong", note)
 
 
 # ---- all of them ----------------------------------------------------------------------------------------------------
@@ -682,7 +798,7 @@ SWEEPS = {
     "rows": Sweep(sweep_rows, "fits of several angles, mixtures, circular PCA", 0.1, 60),
     "tables": Sweep(sweep_tables, "damaged tables, bombs, names of megabytes, units not said", 0.04, 60),
     "models": Sweep(sweep_models, "changed and cut model files", 0.02, 100),
-    "writers": Sweep(sweep_writers, "SIGINT, SIGKILL, full disk, no folder while writing", 0.04, 4),
+    "writers": Sweep(sweep_writers, "SIGINT, SIGKILL, full and read-only disks, no folder while writing", 0.04, 17),
     "compilers": Sweep(sweep_compilers, "two compilers at once, a cache that cannot be written", 0.02, 3),
 }
 
@@ -704,6 +820,14 @@ def run_sweep(sweep: Sweep, seconds: float, seed: int) -> Counter[str]:
                 out_of_time or (started and sum(counts.values()) >= max(sweep.least, seconds))
             ):
                 return counts
+    return counts
+
+
+def run_named(name: str, seconds: float, seed: int) -> Counter[str]:
+    """Counts of a sweep by its name, printed."""
+    warnings.simplefilter("ignore", ConvergenceWarning)
+    counts = run_sweep(SWEEPS[name], seconds, seed)
+    print(f"{name}: {dict(counts)}", flush=True)
     return counts
 
 
@@ -729,16 +853,15 @@ def main() -> int:
     parser.add_argument("--minutes", type=float, help="CPU time in all")
     parser.add_argument("--only", choices=SWEEPS, nargs="+", help="some of the sweeps")
     parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--jobs", type=int, default=1, help="sweeps at a time")
     parser.add_argument("--write", action="store_true", help=f"write the table into {PAGE}")
     call = parser.parse_args()
     minutes = call.minutes or (1.0 if call.quick else 10.0)
-    warnings.simplefilter("ignore", ConvergenceWarning)
-    found = {}
-    for name in call.only or SWEEPS:
-        print(f"{name} ...", flush=True)
-        found[name] = run_sweep(SWEEPS[name], 60.0 * minutes * SWEEPS[name].share, call.seed)
-        print(f"  {dict(found[name])}", flush=True)
-    table = make_table(found)
+    names = list(call.only or SWEEPS)
+    seconds = [60.0 * minutes * SWEEPS[name].share for name in names]
+    with ProcessPoolExecutor(call.jobs, max_tasks_per_child=1, mp_context=get_context("spawn")) as pool:
+        found = dict(zip(names, pool.map(run_named, names, seconds, [call.seed] * len(names)), strict=True))
+    table = f"{make_table(found)}\n\nThis is a run of {minutes:g} minutes of CPU time with seed {call.seed}."
     print(table)
     if call.write:
         page = PAGE.read_text(encoding="utf-8")

@@ -9,6 +9,10 @@ from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for paper/, which has the baselines of its tables
 
+from paper.measured import keep, lay_out, number
+
+__all__ = ["cpu_times", "download", "keep", "number", "peer", "table", "tell", "verdict"]
+
 
 def cpu_times(functions, repeats=25, shortest=2e-3):
     """CPU seconds a call of each function {name: function}, the smallest over repeats taken in turn.
@@ -49,33 +53,30 @@ def download(command, files):
         sys.exit(f"{command}: {error}")
 
 
+def tell(seconds):
+    """A time with its unit."""
+    for factor, unit in ((1e9, "ns"), (1e6, "µs"), (1e3, "ms")):
+        if seconds * factor < 1000:
+            return f"{seconds * factor:.3g} {unit}"
+    return f"{seconds:.3g} s"
+
+
 def verdict(value, target, at_most=True):
     """The target and whether it was met."""
     met = value <= target if at_most else value >= target
     return f"{'<=' if at_most else '>='} {target:,g}: {'met' if met else 'MISSED'}"
 
 
-def number(value, digits=3):
-    """A few digits without a needless exponent; text stays as it is."""
-    if isinstance(value, str):
-        return value
-    if value == 0:
-        return "0"
-    if 1 <= abs(value) < 1e6:
-        return f"{value:,.{max(0, digits - len(str(int(abs(value)))))}f}"
-    return f"{value:.2f}" if 0.1 <= abs(value) < 1 else f"{value:.1e}"
+def table(title, header, rows, kept=""):
+    """Print a table in Markdown; `kept`, as "file/entry", writes it to docs/measured and to the pages that show it.
 
-
-def table(title, header, rows):
-    """Print a table in Markdown with aligned columns: it reads as well in a terminal."""
-    cells = [[number(cell) for cell in row] for row in (header, *rows)]
-    widths = [max(len(row[i]) for row in cells) for i in range(len(header))]
-    lines = [
-        [cell.ljust(w) if i == 0 else cell.rjust(w) for i, (cell, w) in enumerate(zip(row, widths, strict=True))]
-        for row in cells
-    ]
-    rule = ["-" * w if i == 0 else "-" * (w - 1) + ":" for i, w in enumerate(widths)]
+    Columns that say whether a claim holds are for whoever runs the script, and not for the pages.
+    """
+    rows = [list(row) for row in rows]
     print(f"\n{title}\n")
-    for line in (lines[0], rule, *lines[1:]):
-        print("| " + " | ".join(line) + " |")
-    sys.stdout.flush()
+    print("\n".join(lay_out(header, rows)), flush=True)
+    if kept:
+        shown = [i for i, name in enumerate(header) if not name.startswith(("target", "goal"))]
+        name, key = kept.split("/")
+        script = f"benchmarks/{Path(sys.argv[0]).name}"
+        keep(name, script, **{key: ([header[i] for i in shown], [[row[i] for i in shown] for row in rows])})

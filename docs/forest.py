@@ -1,10 +1,11 @@
-"""Draw the forest plot of `measured-density.md` from the tables that are folded there: ``python docs/forest.py``.
+"""Draw the forest plot of `measured-density.md` from the numbers of the tables there: ``python docs/forest.py``.
 
-The tables are what `benchmarks/bench_density.py` prints; drawn from them, the figure and the numbers cannot differ.
+`benchmarks/bench_density.py` writes docs/measured/density.json; figure and tables are made from that file.
 """
 
 from __future__ import annotations
 
+import json
 import re
 from pathlib import Path
 from typing import NamedTuple
@@ -13,7 +14,14 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 HERE = Path(__file__).parent
-PAGE, PICTURE = HERE / "measured-density.md", HERE / "images" / "density_forest.png"
+NUMBERS, PICTURE = HERE / "measured" / "density.json", HERE / "images" / "density_forest.png"
+NAMES = {
+    "backbone_joint": "Backbone (φ, ψ)",
+    "cys_joint": "Cysteine (φ, ψ, χ₁)",
+    "cys_conditional": "Cysteine χ₁ given (φ, ψ)",
+    "his_joint": "Histidine, four angles",
+    "lys_joint": "Lysine, six angles",
+}
 _SINGLE = "one mixture of ours"
 _INK, _OURS, _AHEAD, _GRID = "#1A1A1A", "#2A6F97", "#D1495B", "#E6E8EA"
 
@@ -26,18 +34,17 @@ class Difference(NamedTuple):
     standard_error: float
 
 
-def read(text: str) -> dict[str, list[Difference]]:
-    """The differences of every folded table, by what its summary says up to the first comma after the angles."""
-    found = {}
-    for title, body in re.findall(r"<summary>(.+?)</summary>(.+?)</details>", text, flags=re.DOTALL):
-        rows = [[cell.strip() for cell in line.strip("|").split("|")] for line in body.split("\n") if line[:1] == "|"]
-        name = re.sub(r"^(.*?(?:\)|angles))\s*,.*", r"\1", title).replace("chi1", "χ₁").replace("phi, psi", "φ, ψ")
-        found[name] = [
+def read() -> dict[str, list[Difference]]:
+    """The differences to the first method of every data set, by its name."""
+    kept = json.loads(NUMBERS.read_text(encoding="utf-8"))
+    return {
+        name: [
             Difference(row[0], *(float(part.replace("−", "-")) for part in row[2].split("±")))
-            for row in rows[2:]
+            for row in kept[key]["rows"]
             if "±" in row[2]
         ]
-    return found
+        for key, name in NAMES.items()
+    }
 
 
 def draw(tables: dict[str, list[Difference]]) -> Figure:
@@ -83,5 +90,5 @@ def _draw_panel(ax: Axes, name: str, rows: list[Difference], methods: list[str])
 
 
 if __name__ == "__main__":
-    draw(read(PAGE.read_text(encoding="utf-8"))).savefig(PICTURE)
+    draw(read()).savefig(PICTURE)
     print(f"wrote {PICTURE}")

@@ -69,3 +69,18 @@ def test_names_with_brackets_are_no_patterns(tmp_path):
             with atomic_write(tmp_path / name, force=True) as file:
                 file.write(b"whole")
     assert names(tmp_path) == ["*.csv", "a[1].csv"]
+
+
+@pytest.mark.skipif(not os.path.exists("/dev/full"), reason="no device that is always full")
+def test_a_full_disk_names_the_file_that_had_no_room(tmp_path):
+    """The system names no file when a write fails; who wrote several would not know which."""
+    place = tmp_path / "predictions.csv"
+    place.write_bytes(b"as it was")
+    with (
+        pytest.raises(OSError, match=r"No space left on device.*predictions\.csv"),
+        atomic_write(place, force=True),
+        open("/dev/full", "wb", buffering=0) as full,
+    ):
+        full.write(b"rows")
+    assert place.read_bytes() == b"as it was"
+    assert [path.name for path in tmp_path.iterdir()] == ["predictions.csv"]

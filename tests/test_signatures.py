@@ -67,6 +67,14 @@ def test_options_are_called_by_one_habit():
     assert seen == {*WORDS, *WORDS.values()}  # or the test looks at nothing
 
 
+def test_every_estimator_that_may_draw_takes_a_random_state():
+    """Two have closed forms or one start, and draw nothing."""
+    estimators = {name: thing for name, thing, ours in public_callables() if ours and inspect.isclass(thing)}
+    without = {name for name, thing in estimators.items() if "random_state" not in inspect.signature(thing).parameters}
+    assert without == {"pca.PPCA", "regression.baselines.GvMRegressor"}
+    assert len(estimators) > 10  # or the test looks at nothing
+
+
 X = np.linspace(0.0, 1.0, 12)[:, None]
 
 

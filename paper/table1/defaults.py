@@ -30,6 +30,7 @@ from mgvm.regression.baselines import (
     ProjectedGPRegressor,
 )
 from paper.experiment import Comparison, Drawing, Experiment, FloatArray, Report, Table, run_trial, silent
+from paper.measured import keep, slug
 from paper.table1.scores import fit_and_score, mean_over_splits, standard_error
 from paper.table1.shipped import make_shipped_tasks
 from paper.table1.tasks import Model, Split, Task, make_tasks
@@ -330,27 +331,26 @@ def _line(row: Standing) -> str:
 
 
 def markdown(result: Standings) -> str:
-    """The numbers for the guide: one line a data set, then a folded table each."""
-    lines = [
-        "| data set | best baseline | its log-likelihood | "
-        + " | ".join(f"`{name}`" for name in OURS)
-        + " |\n|---|---|---:|"
-        + "---:|" * len(OURS)
-    ]
+    """What stands between the marks of the guide: the places of the tables, one over all, then a folded one each."""
+    parts = ["<!-- measured: table1/summary --><!-- end -->"]
+    for task in result.tasks:
+        place = f"<!-- measured: table1/{slug(task.name)} --><!-- end -->"
+        parts.append(f"<details>\n<summary>{task.name}: {task.about}.</summary>\n\n{place}\n\n</details>")
+    return "\n\n".join(parts)
+
+
+def tables(result: Standings) -> dict[str, tuple[list[str], list[list[str]]]]:
+    """Header and rows by entry: one line a data set, then a table each."""
+    header = ["data set", "best baseline", "its log-likelihood", *(f"`{name}`" for name in OURS)]
+    summary, found = [], {}
+    columns = ["model", "log-likelihood", "gain over the best baseline", "CRPS", "50 %", "90 %", "CPU s"]
     for task in result.tasks:
         rows = {row.model: row for row in result.of(task.name)}
         best = _best_baseline(result, task.name)
         cells = [_cell(rows[name]) if name in rows else "" for name in OURS]
-        lines[0] += f"\n| {task.name} | {best.model} | {_number(best.log_density)} | " + " | ".join(cells) + " |"
-    for task in result.tasks:
-        lines.append(f"<details>\n<summary>{task.name}: {task.about}.</summary>")
-        table = [
-            "| model | log-likelihood | gain over the best baseline | CRPS | 50 % | 90 % | CPU s |",
-            "|---|---:|---:|---:|---:|---:|---:|",
-        ]
-        table += [_markdown_row(row) for row in result.of(task.name)]
-        lines += ["\n".join(table), "</details>"]
-    return "\n\n".join(lines)
+        summary.append([task.name, best.model, _number(best.log_density), *cells])
+        found[slug(task.name)] = columns, [_cells(row) for row in result.of(task.name)]
+    return {"summary": (header, summary), **found}
 
 
 def _best_baseline(result: Standings, task: str) -> Standing:
@@ -366,12 +366,12 @@ def _number(value: float, sign: str = "") -> str:
     return f"{value:{sign}.3f}".replace("-", "−")
 
 
-def _markdown_row(row: Standing) -> str:
+def _cells(row: Standing) -> list[str]:
     name = f"**{row.model}**" if row.ours else row.model
     name += "" if row.converged else " (did not converge)"
     gain = _cell(row) if row.standard_error else ""
-    covered = f"{100 * row.cover50:.0f} | {100 * row.cover90:.0f}"
-    return f"| {name} | {_number(row.log_density)} | {gain} | {row.crps:.3f} | {covered} | {row.cpu_seconds:.1f} |"
+    covered = [f"{100 * share:.0f}" for share in (row.cover50, row.cover90)]
+    return [name, _number(row.log_density), gain, f"{row.crps:.3f}", *covered, f"{row.cpu_seconds:.1f}"]
 
 
 def _compare(result: Standings) -> list[Comparison]:
@@ -472,7 +472,7 @@ _MARKS = re.compile(r"(<!-- numbers -->\n).*?(<!-- end of numbers -->)", re.S)
 
 
 def write_guide(result: Standings, docs: Path) -> None:
-    """The figure, and the numbers between their marks on the page of Table 1."""
+    """The figure, the file of numbers, and the tables between their marks on the page of Table 1."""
     draw(result).savefig(docs / "images" / FIGURE)
     page = docs / "paper" / "table1.md"
     words = page.read_text(encoding="utf-8")
@@ -480,6 +480,7 @@ def write_guide(result: Standings, docs: Path) -> None:
         raise ValueError(f"{page} has no marks {_MARKS.pattern!r} to write numbers between")
     numbers = markdown(result)
     page.write_text(_MARKS.sub(lambda found: f"{found[1]}\n{numbers}\n\n{found[2]}", words), encoding="utf-8")
+    keep("table1", "python -m paper.table1.defaults", docs=docs, **tables(result))
 
 
 def main(arguments: Sequence[str] | None = None) -> None:

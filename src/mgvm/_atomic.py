@@ -20,8 +20,14 @@ def atomic_write(path: Path, *, force: bool) -> Iterator[BinaryIO]:
     """
     _check_place(path, force)
     with partial_file(path) as partial:
-        with partial.open("w+b") as file:
-            yield file
+        try:
+            with partial.open("w+b") as file:
+                yield file
+        except OSError as error:
+            if error.errno is None or error.filename is not None:
+                raise
+            # A full disk does not say which file had no room.
+            raise OSError(error.errno, error.strerror, str(path)) from error
         _check_place(path, force)
         # Temporary files are private; a result gets the permissions that any new file would have.
         partial.chmod(0o666 & ~_umask())

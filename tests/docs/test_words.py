@@ -8,7 +8,14 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md")), *sorted((ROOT / "docs").glob("paper/*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs").glob("*.md")),
+    *sorted((ROOT / "docs").glob("paper/*.md")),
+    *sorted((ROOT / "docs").glob("api/*.rst")),
+    *sorted((ROOT / "examples").glob("*.rst")),
+    *sorted((ROOT / "src").rglob("*.html")),  # of reports
+]
 SCRIPTS = [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "src").rglob("*.py"))]
 MOST_COLUMNS = 7
 
@@ -24,6 +31,9 @@ WORDS = {
     r"behind the best": "difference to the best model",
     r"roads": "mode selection",
     r"mirrors": "over-relaxation, symmetry",
+    r"short steps": "bounded BFGS",
+    r"tak(?:es?|en|ing) apart": "encode, decode",
+    r"remote modes?": "spurious mode",
     r"lives? far from": "spurious mode",
     r"(?:all|free|soft|hard) (?:radius|radii)": "radial scale",
     r"peaks of the noise|noise with \w+ peaks": "noise order",
@@ -90,6 +100,17 @@ def test_tables_fit_on_a_page(page):
     headers = tables(prose(page))
     assert [header for header in headers if len(header) > MOST_COLUMNS] == []
     assert [header for header in headers if {"target", "aim", "missed"} & set(header)] == []
+
+
+def test_examples_tell_what_was_measured_and_not_what_was_hoped_for():
+    found = [
+        f"{script.name}:{line}: {fault}"
+        for script in SCRIPTS
+        if script.parent.name == "examples"
+        for line, text in strings(script)
+        for fault in find(text, HOPES)
+    ]
+    assert found == []
 
 
 def test_a_forbidden_word_and_a_wide_table_are_found():

@@ -7,6 +7,7 @@ import pytest
 from naive import torus
 from torus_distributions import distribution_of
 
+from mgvm._numerics import torus_moments
 from mgvm.inference import exact_grid
 from mgvm.learning import likelihood
 from mgvm.mixture.families.mgvm import MGvMFamily
@@ -129,3 +130,27 @@ def test_narrow_components_reach_their_maximum(dimension, spread, seed):
     wanted = 200.0 / 200.3 * np.exp(1j * x).mean(axis=0)
     found = exact_grid(family.dist(parameters, 0)).moments
     np.testing.assert_allclose(found, wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize(("dimension", "largest"), [(2, 2e4), (3, 1e3)])
+def test_rows_on_a_line_take_bounded_work(dimension, largest, monkeypatch):
+    """Angles that differ by a thousandth have no maximum in sight: steps along the ridge took minutes on huge grids.
+
+    At concentration κ a rule to exp(-28) has some √(2·28 κ) nodes an angle, and 10 more for second harmonics.
+    """
+    grids = []
+
+    def count(theta, dimension, order, sizes, *more):
+        grids.append(sizes.prod(axis=1).max())
+        return whole(theta, dimension, order, sizes, *more)
+
+    whole = torus_moments._sum_distributions
+    monkeypatch.setattr(torus_moments, "_sum_distributions", count)
+    rng = np.random.default_rng(0)
+    x = rng.uniform(-3, 3, (24, 1)) + 1e-3 * rng.normal(size=(24, dimension))
+    family, weights = MGvMFamily(shrinkage=1e-5), np.ones((24, 1))
+    parameters = family.start(x, weights)
+    for _ in range(8):
+        parameters = family.update(parameters, x, weights)
+    assert np.isfinite(parameters.log_normalizer).all()
+    assert max(grids) <= (np.sqrt(2 * 28 * largest) + 10) ** dimension

@@ -25,6 +25,7 @@ _TURN = 2.0 * np.pi
 _LOWEST = 80.0  # nats below the peak: what is lower counts for nothing
 _NODES = 26.0  # a scale of a feature: 0.3 standard deviations between nodes at a peak
 _MOST = 4096  # nodes of a distribution
+_COMPILED = 1 << 15  # nodes of a batch from which on they are found by compiled code, which a first call waits for
 
 # Log densities (r, m), up to constants, of the distributions at some rows (r,) at angles (r, m).
 LogDensity = Callable[[np.ndarray, FloatArray], FloatArray]
@@ -126,8 +127,15 @@ class _NodeMap(NamedTuple):
         bend = (1.0 - 2.0 * u) * (high - low) + (u - 1.0) * width * left + u * width * right
         x = low + u * (high - low) - u * (1.0 - u) * bend
         x = np.clip(np.where(width > 1e-9, x, low), low, high)
-        place, scale, share = (np.ascontiguousarray(column) for column in self)
-        _find_nodes(place, scale, share, wanted, low, high, x)
+        if x.size < _COMPILED:
+            for _ in range(8):
+                value, slope = self.evaluate(x)
+                x = np.clip(x + (wanted - value) / slope, low, high)
+                if np.abs(wanted - value).max(initial=0.0) < 1e-6:  # the step just taken has squared it
+                    break
+        else:
+            place, scale, share = (np.ascontiguousarray(column) for column in self)
+            _find_nodes(place, scale, share, wanted, low, high, x)
         x[:, 0] = -np.pi
         return x
 

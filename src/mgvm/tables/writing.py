@@ -92,7 +92,7 @@ def try_out(folder: Path) -> None:
         with tempfile.TemporaryFile(dir=folder):
             pass
     except OSError as error:
-        raise RefusedError(f"cannot write into {folder}: {error.strerror}; choose another folder with --out") from None
+        raise RefusedError(f"cannot write into {folder}: {error.strerror}; choose another folder") from None
     finally:
         for part in missing:
             if part.is_dir():

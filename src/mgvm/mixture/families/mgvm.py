@@ -167,8 +167,12 @@ class MGvMFamily:
         return unpack(parameters.theta[k], parameters.dimension, self.order)
 
     def _space(self, dimension: int) -> newton.Space:
-        """Where Newton steps may go: the largest concentration by dimension, narrower distributions take long."""
-        return newton.Space(dimension, self.order, quick=True, largest={1: 1e6, 2: 1e5, 3: 5e3}[dimension])
+        """Where Newton steps may go: the largest concentration by dimension.
+
+        Narrower distributions take long, and rows on a line or a plane have no maximum: steps would creep on for
+        minutes.
+        """
+        return newton.Space(dimension, self.order, quick=True, largest={1: 1e6, 2: 2e4, 3: 1e3}[dimension])
 
     def _target(self, mean: FloatArray, total: FloatArray, anchor: FloatArray) -> FloatArray:
         """Mean local statistics of the rows and of those that shrinkage adds."""
