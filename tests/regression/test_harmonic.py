@@ -125,7 +125,7 @@ def test_the_variational_gaussian_is_a_fixed_point_and_wider_than_laplace():
     design, data, _ = small_problem(2)
     mode = engine.find_mode(design, data, settings=EXACT)
     start = engine.laplace(data, mode)
-    found = engine.find_gaussian(design, data, start, HarmonicSettings(precision=1e-9, rounds=600))
+    found = engine.find_gaussian(design, data, start, HarmonicSettings(gain=1e-16, rounds=600))
     assert found.converged
     F, C = found.predict(design)
     moments = engine.mean_moments(F, engine.roots(C), engine.normal_points(4, 32))

@@ -54,9 +54,10 @@ class HarmonicSearchSettings:
     gain: float = 0.2  # nats that a step of the search must promise
     n_folds: int = 5  # of the choices, and of the last fit to many inputs
     n_last_folds: int = 10  # of the last fit to no more inputs than `part` twice
-    fold_rounds: int = 2  # of the variational Gaussian of a fold: scores are then right to some 0.003,
-    last_fold_rounds: int = 3  # and 0.001 here
-    hopeless: float = 0.5  # nats by which an order may be worse under the first kernel and still meet the others
+    fold_gain: float = 0.05  # nats an observation that a round must gain: scores of folds are then right to some 0.003,
+    last_fold_gain: float = 0.005  # and 0.001 here
+    fold_rounds: int = 6  # at most
+    hopeless: float = 0.05  # nats by which the second order may be worse than the first and still be looked at further
     inputs_a_scale: int = 5  # inputs for every column below which columns share one length scale
     n_points: int = 32  # of a predictive density
     unequal: float = 3.0  # ratio of spreads from which on columns are measured each by its own
@@ -408,14 +409,14 @@ class _Learner:
             design, self.statistics, engine.laplace(self.statistics, mode), self.settings
         )
 
-    def held_out(self, design: Design, whole: Gaussian, rounds: int) -> FloatArray:
+    def held_out(self, design: Design, whole: Gaussian, gain: float) -> FloatArray:
         """Log densities of all observations, each by the others than its fold's, hyper-parameters kept.
 
-        The Gaussian of a fold is so many rounds away from that of all observations.
+        The Gaussian of a fold is a few rounds away from that of all observations, as many as gain so much.
         """
         data, order = self.data, self.candidate.order
         out, input_of = np.empty(data.folds.size), data.input_of
-        fewer = replace(self.settings, rounds=rounds, precision=0.1)
+        fewer = replace(self.settings, rounds=SETTINGS.fold_rounds, gain=gain)
         for fold in np.unique(data.folds):
             rows = np.flatnonzero(data.folds == fold)
             kept = data.statistics(order, without=fold)
@@ -490,6 +491,10 @@ class _Trial(NamedTuple):
     solved: _Solved | None = None
 
 
+def _score(trial: _Trial) -> float:
+    return trial.score
+
+
 class _Search:
     """Candidates one after the other, on a part of the inputs; then the best on all."""
 
@@ -560,7 +565,7 @@ class _Search:
                 following = self._raise(best, order, sample, SETTINGS.refine_steps)
                 if following.score <= best.score and order == SETTINGS.further_orders[0]:
                     break
-                best = max(best, following, key=lambda trial: trial.score)
+                best = max(best, following, key=_score)
         return best
 
     def _take(self, most: int, last: bool = False) -> _Sample:
@@ -569,13 +574,18 @@ class _Search:
 
     def _choose(self, sample: _Sample, every: Sequence[int]) -> _Trial:
         """The best candidate of some orders on a part of the inputs."""
-        # The lowest two, since of narrow densities an order of 2 needs more inducing inputs than it can have.
-        best = self._choose_kernel(sample, every[0])
-        if len(every) > 1:
-            best = max(best, self._choose_kernel(sample, every[1], best.score), key=lambda trial: trial.score)
+        best = max(self._try_kernels(sample, every[0], self.kernels), key=_score)
+        above = every[1:]
+        if above:
+            following = self._raise(best, above[0], sample)
+            if following.score < best.score - SETTINGS.hopeless:
+                above = ()  # narrow densities: of more harmonics they need more inducing inputs than there can be
+            else:
+                others = [one for one in self.kernels if one[0] is not best.candidate.kernel]
+                best = max(best, following, *self._try_kernels(sample, above[0], others), key=_score)
         if self._may_free(best.candidate):
-            best = max(best, self._try_free(best, sample), key=lambda trial: trial.score)
-        for order in every:
+            best = max(best, self._try_free(best, sample), key=_score)
+        for order in above:
             if order > best.candidate.order:
                 following = self._raise(best, order, sample)
                 if following.score <= best.score:
@@ -583,13 +593,8 @@ class _Search:
                 best = following
         return best
 
-    def _choose_kernel(self, sample: _Sample, order: int, known: float = -np.inf) -> _Trial:
-        """The best kernel of an order; where the first is far behind what is known, the order is given up with it."""
-        best = self._try(_Candidate(*self.kernels[0], order, self.prior_scale), sample)
-        if best.score < known - SETTINGS.hopeless:
-            return best
-        rest = [self._try(_Candidate(*kernel, order, self.prior_scale), sample) for kernel in self.kernels[1:]]
-        return max(best, *rest, key=lambda trial: trial.score) if rest else best
+    def _try_kernels(self, sample: _Sample, order: int, kernels: Sequence[tuple[Any, FloatArray]]) -> list[_Trial]:
+        return [self._try(_Candidate(*kernel, order, self.prior_scale), sample) for kernel in kernels]
 
     def _is_alone(self, candidate: _Candidate) -> bool:
         """Whether there is nothing to choose."""
@@ -637,15 +642,15 @@ class _Search:
         learner = _Learner(candidate, sample.data(candidate.order))
         vector = learner.learn(start, SETTINGS.gain, steps) if steps else start
         design, gaussian = learner.posterior(vector)
-        rounds = SETTINGS.last_fold_rounds if sample.last else SETTINGS.fold_rounds
-        return _Solved(learner, vector, design, gaussian, learner.held_out(design, gaussian, rounds))
+        gain = SETTINGS.last_fold_gain if sample.last else SETTINGS.fold_gain
+        return _Solved(learner, vector, design, gaussian, learner.held_out(design, gaussian, gain))
 
     def _finish(self, solved: _Solved, every: _Sample) -> _Found:
         learner, vector, design, gaussian, held_out = solved
         data, order, singly = learner.data, learner.candidate.order, held_out
         if self.blocks is not None:
             by_inputs = _Learner(learner.candidate, data._replace(folds=every.folds(None, data.replicates)))
-            singly = by_inputs.held_out(design, gaussian, SETTINGS.last_fold_rounds)
+            singly = by_inputs.held_out(design, gaussian, SETTINGS.last_fold_gain)
         posterior = HarmonicPosterior(
             *learner.candidate.at(vector),
             data.inducing,
