@@ -57,6 +57,8 @@ class HarmonicSearchSettings:
     fold_gain: float = 0.05  # nats an observation that a round must gain: scores of folds are then right to some 0.003,
     last_fold_gain: float = 0.005  # and 0.001 here
     fold_rounds: int = 6  # at most
+    fold_slack: float = 0.1  # nats an observation that a round may lose: one that stays knows what it must not have seen
+    worth: float = 0.002  # nats that a higher order must gain
     hopeless: float = 0.05  # nats by which the second order may be worse than the first and still be looked at further
     inputs_a_scale: int = 5  # inputs for every column below which columns share one length scale
     n_points: int = 32  # of a predictive density
@@ -416,7 +418,7 @@ class _Learner:
         """
         data, order = self.data, self.candidate.order
         out, input_of = np.empty(data.folds.size), data.input_of
-        fewer = replace(self.settings, rounds=SETTINGS.fold_rounds, gain=gain)
+        fewer = replace(self.settings, rounds=SETTINGS.fold_rounds, gain=gain, slack=SETTINGS.fold_slack)
         for fold in np.unique(data.folds):
             rows = np.flatnonzero(data.folds == fold)
             kept = data.statistics(order, without=fold)
@@ -563,9 +565,10 @@ class _Search:
         for order in SETTINGS.further_orders:
             if order in higher and order > best.candidate.order:
                 following = self._raise(best, order, sample, SETTINGS.refine_steps)
-                if following.score <= best.score and order == SETTINGS.further_orders[0]:
+                if following.score > best.score + SETTINGS.worth:
+                    best = following
+                elif order == SETTINGS.further_orders[0]:
                     break
-                best = max(best, following, key=_score)
         return best
 
     def _take(self, most: int, last: bool = False) -> _Sample:
@@ -588,7 +591,7 @@ class _Search:
         for order in above:
             if order > best.candidate.order:
                 following = self._raise(best, order, sample)
-                if following.score <= best.score:
+                if following.score <= best.score + SETTINGS.worth:
                     break
                 best = following
         return best

@@ -378,7 +378,7 @@ def find_gaussian(design: Design, data: Statistics, start: Gaussian, settings: H
             share *= 0.4
             continue
         gained, here = abs(there.bound - here.bound), there
-        if gained < settings.gain * count:
+        if gained < settings.gain * count * max(share, 0.1):
             return climb.end(here, converged=True)
         share = min(1.0, 1.3 * share)
     return climb.end(here, converged=False)
