@@ -52,8 +52,6 @@ class FrontDoorSettings:
     few: int = 10  # distinct inputs below which rows are held out all the same
     weighable: int = 20  # distinct inputs below which members are not told apart: "auto" is "planar" alone
     repeated: float = 0.8  # distinct inputs a row below which whole inputs are held out
-    concentrated: float = 1.5  # nats a row, as of a scatter of 5 degrees, above which "harmonic" is not fitted
-    affordable: int = 150  # to more distinct inputs than these: its cost grows with the concentration
     uneven: float = 10.0  # ratio of the spreads of columns above which each is divided by its own
 
 
@@ -76,8 +74,7 @@ class StackMember(NamedTuple):
     seconds : float
         CPU time of its fits.
     status : str
-        "kept", "dropped" for its small weight, or "skipped": after the early look, or the harmonic process where more
-        than 150 inputs have concentrated densities.
+        "kept", "dropped" for its small weight, or "skipped" after the early look.
     """
 
     name: str
@@ -136,9 +133,7 @@ class CircularRegressor(MixedRegressor):
     Notes
     -----
     A member of a weight below 1 % is dropped. With more than 450 distinct inputs all members are fitted to 300 first; a
-    Gaussian process without which the mixture loses less than 0.005 nats there is not fitted to all. Nor is the
-    harmonic one fitted to more than 150 inputs of which another member tells more than 1.5 nats each: concentrated
-    densities cost it minutes, and are what the planar one is best at. It is fitted to anything if it stands alone.
+    Gaussian process without which the mixture loses less than 0.005 nats there is not fitted to all.
 
     Examples
     --------
@@ -204,7 +199,7 @@ class CircularRegressor(MixedRegressor):
             skipped = {name for name in names if name in EXPENSIVE and name not in looks}
         else:
             looks = self._look(names, rows, say) if rows.n_inputs > SETTINGS.whole and len(names) > 1 else {}
-            skipped = (_choose_skipped(looks) | set(names) - set(looks)) if looks else set()
+            skipped = _choose_skipped(looks)
         fitted = [name for name in names if name not in skipped] or names
         fits = _fit_members({name: self._resume(name, looks, rows) for name in fitted}, rows, say)
         self._keep(names, looks, fits, rows)
@@ -394,16 +389,8 @@ class _Speaker:
 
 
 def _fit_members(members: dict[str, Any], rows: _Rows, say: Callable[[str], object]) -> dict[str, _Fit]:
-    """All members fitted to rows, without the harmonic process where the others show concentrated densities.
-
-    Its natural parameters grow with the concentration, and its cost with them, while angles so close to smooth curves
-    are what the planar process is best at.
-    """
-    fits = {name: _fit_member(name, one, rows, say) for name, one in members.items() if name != "harmonic"}
-    narrow = any(float(fit.log_density.mean()) > SETTINGS.concentrated for fit in fits.values())
-    if "harmonic" in members and not (narrow and rows.n_inputs > SETTINGS.affordable):
-        fits["harmonic"] = _fit_member("harmonic", members["harmonic"], rows, say)
-    return {name: fits[name] for name in members if name in fits}
+    """All members fitted to rows."""
+    return {name: _fit_member(name, one, rows, say) for name, one in members.items()}
 
 
 def _fit_member(name: str, estimator: Any, rows: _Rows, say: Callable[[str], object]) -> _Fit:

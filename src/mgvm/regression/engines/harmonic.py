@@ -52,6 +52,7 @@ class HarmonicSettings:
     rounds: int = 30  # of the variational Gaussian,
     gain: float = 2e-4  # nats an observation that one must gain for another to be made,
     slack: float = 4e-4  # and that it may lose: averages over points are not exact
+    least: float = 0.02  # nats that do not count, of however few observations
     n_points: int = 32  # of the averages over N(F, C), antithetic
 
 
@@ -352,6 +353,7 @@ class Gaussian:
     inverse: FloatArray
     curvature: FloatArray  # what made A: w_g times the mean of V_g, (G, 2T, 2T)
     converged: bool = True
+    evidence: float = np.nan  # its bound of log p(y), of a variational Gaussian
 
     def predict(self, design: Design) -> tuple[FloatArray, FloatArray]:
         """Mean F (n, 2T) and covariance C (n, 2T, 2T) of the latent values at the inputs of a design."""
@@ -372,13 +374,14 @@ def find_gaussian(design: Design, data: Statistics, start: Gaussian, settings: H
     """
     climb = _Climb(design, data, normal_points(design.shape[0], settings.n_points))
     here, share, count = climb.begin(start), 1.0, float(data.weight.sum())
+    gain, slack = (max(one * count, settings.least) for one in (settings.gain, settings.slack))
     for _ in range(settings.rounds):
         there = climb.step(here, share)
-        if there is None or there.bound < here.bound - settings.slack * count:
+        if there is None or there.bound < here.bound - slack:
             share *= 0.4
             continue
         gained, here = abs(there.bound - here.bound), there
-        if gained < settings.gain * count * max(share, 0.1):
+        if gained < gain * max(share, 0.1):
             return climb.end(here, converged=True)
         share = min(1.0, 1.3 * share)
     return climb.end(here, converged=False)
@@ -425,7 +428,7 @@ class _Climb:
         """What is kept of an approximation."""
         curvature = np.zeros((len(self._design.features), *found.curvature.shape[1:]))
         curvature[self._seen] = found.curvature
-        return Gaussian(found.weights, found.inverse, curvature, converged)
+        return Gaussian(found.weights, found.inverse, curvature, converged, found.bound)
 
     def _evaluate(self, weights: FloatArray, factor: FloatArray, curvature: FloatArray) -> _Approximation:
         inverse, log_det = invert(factor), 2.0 * float(np.log(factor.diagonal()).sum())
