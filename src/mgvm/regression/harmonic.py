@@ -60,9 +60,8 @@ class HarmonicSearchSettings:
     fold_gain: float = 0.05  # nats an observation that a round must gain: scores of folds are then right to some 0.003,
     last_fold_gain: float = 0.005  # and 0.001 here
     fold_rounds: int = 6  # at most
-    fold_slack: float = (
-        0.1  # nats an observation that a round may lose: one that stays knows what it must not have seen
-    )
+    fold_slack: float = 0.1  # nats an observation that a round may lose: who stays has seen what is held out
+    rows_a_weight: float = 10.0  # single observations a weight from which on each is taken out of the Gaussian of all
     worth: float = 0.002  # nats that a higher order must gain
     hopeless: float = 0.05  # nats by which the second order may be worse than the first and still be looked at further
     inputs_a_scale: int = 5  # inputs for every column below which columns share one length scale
@@ -225,7 +224,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         """The predictive distribution of the angle at every row of X, one batch."""
         queries = validate_queries(self, X)
         weights, posteriors = zip(*self._posteriors, strict=True)
-        dists = [engine.mixture_density(*one.latent(queries), SETTINGS.n_points) for one in posteriors]
+        dists = [engine.mixture_density(*one.latent(queries), n_points=SETTINGS.n_points) for one in posteriors]
         return dists[0] if len(dists) == 1 else mix_densities(dists, weights)
 
     @single_thread
@@ -465,16 +464,31 @@ class _Learner:
 
         At inputs with several, one is taken from the Gaussian: C₋ = C(I - w V C)⁻¹, mean F - C₋ w (u - m).
         """
-        replicates, input_of = self.data.replicates, self.data.input_of
-        alone = (self.statistics.weight[input_of] <= 1.0) | (np.bincount(input_of)[input_of] == 1) & (
-            replicates.weights <= 1.0
-        )
-        out, rows = held_out.copy(), np.flatnonzero(~alone)
+        out, rows = held_out.copy(), np.flatnonzero(~self._are_alone())
         if rows.size:
-            inputs, place = np.unique(input_of[rows], return_inverse=True)
-            F, C = whole.predict(Design(design.features[inputs], design.scales))
-            out[rows] = _remove_one(F, C, place, replicates.angles[rows], np.minimum(replicates.weights[rows], 1.0))
+            out[rows] = self._remove_rows(design, whole, rows)
         return out
+
+    def _are_alone(self) -> np.ndarray:
+        """Whether an observation is all that an input has."""
+        input_of, weights = self.data.input_of, self.data.replicates.weights
+        return (self.statistics.weight[input_of] <= 1.0) | (np.bincount(input_of)[input_of] == 1) & (weights <= 1.0)
+
+    def _remove_rows(self, design: Design, whole: Gaussian, rows: np.ndarray) -> FloatArray:
+        replicates = self.data.replicates
+        inputs, place = np.unique(self.data.input_of[rows], return_inverse=True)
+        F, C = whole.predict(Design(design.features[inputs], design.scales))
+        return _remove_one(F, C, place, replicates.angles[rows], np.minimum(replicates.weights[rows], 1.0))
+
+    def remove_rows(self, design: Design, whole: Gaussian) -> FloatArray | None:
+        """Log densities of all observations, each taken from the Gaussian: where one of so many hardly moves it.
+
+        None where observations are too few for the weights, or share inputs.
+        """
+        rows = np.arange(self.data.folds.size)
+        if rows.size < SETTINGS.rows_a_weight * design.scales.size or not self._are_alone().all():
+            return None
+        return self._remove_rows(design, whole, rows)
 
 
 def _remove_one(
@@ -669,6 +683,7 @@ class _Search:
             learner = _Learner(candidate, sample.data(candidate.order))
             return _Trial(candidate, learner.learn(start, SETTINGS.gain, steps), np.nan)
         solved = self._solve(candidate, sample, start, steps)
+        assert solved.held_out is not None
         score = float(np.average(solved.held_out, weights=sample.replicates.weights))
         name = f"order {candidate.order}, {candidate.at(solved.vector)[0]}"
         self.compared.append((name, score))
@@ -681,8 +696,11 @@ class _Search:
         learner = _Learner(candidate, sample.data(candidate.order))
         vector = learner.learn(start, SETTINGS.gain, steps) if steps else start
         design, gaussian = learner.posterior(vector)
-        gain = SETTINGS.last_fold_gain if sample.last else SETTINGS.fold_gain
-        return _Solved(learner, vector, design, gaussian, learner.held_out(design, gaussian, gain))
+        held_out = learner.remove_rows(design, gaussian) if self.blocks is None else None
+        if held_out is None:
+            gain = SETTINGS.last_fold_gain if sample.last else SETTINGS.fold_gain
+            held_out = learner.held_out(design, gaussian, gain)
+        return _Solved(learner, vector, design, gaussian, held_out)
 
     def _finish(self, solved: _Solved, every: _Sample) -> _Found:
         ends = self._average(solved) if self.average else [(1.0, solved)]
@@ -700,11 +718,15 @@ class _Search:
         )
         ends, logs = [best], [best.gaussian.evidence + candidate.log_prior(centre)]
         for vector, log_wide in points_around(centre, root, candidate.bounds, SETTINGS.averaged):
-            design, gaussian = learner.posterior(vector)
+            try:
+                design, gaussian = learner.posterior(vector)
+            except np.linalg.LinAlgError:
+                continue
             ends.append(_Solved(learner, vector, design, gaussian, None))
             logs.append(gaussian.evidence + candidate.log_prior(vector) + log_wide)
         weights = np.exp(np.array(logs) - max(logs))
-        weights = np.where(weights > NEGLIGIBLE * weights.sum(), weights, 0.0)
+        weights[1:] *= weights[1:] > NEGLIGIBLE * weights.sum()
+        weights[0] = max(weights[0], NEGLIGIBLE)  # whose hyper-parameters are told
         return [(float(w / weights.sum()), one) for w, one in zip(weights, ends, strict=True) if w > 0.0]
 
     def _hold_out(self, solved: _Solved, every: _Sample) -> tuple[FloatArray, FloatArray]:

@@ -64,7 +64,8 @@ def _describe(dist: CircularDistribution, angle: str, unit: Unit) -> dict[str, n
     variance = np.asarray(dist.circular_variance())
     columns = [unit.from_radians(find_directions(dist)), 1.0 - variance, concentrations(variance)]
     for percent in HDR_PERCENT:
-        ends = [arc_ends(arcs, unit) for arcs in hdr_arcs(dist, percent / 100.0)]
+        arcs = hdr_arcs(dist, percent / 100.0)
+        ends = np.split(arc_ends(np.concatenate(arcs), unit), np.cumsum([len(one) for one in arcs])[:-1])
         columns += [np.array([one[0, 0] for one in ends]), np.array([one[0, 1] for one in ends])]
         columns.append(np.array([arc_text(one, unit) for one in ends], dtype=object))
     return {
