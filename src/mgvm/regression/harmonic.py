@@ -223,8 +223,9 @@ class HarmonicGPRegressor(BaseCircularRegressor):
     def predict_dist(self, X: Any) -> GridDensity:
         """The predictive distribution of the angle at every row of X, one batch."""
         queries = validate_queries(self, X)
-        weights, posteriors = zip(*self._posteriors, strict=True)
-        dists = [engine.mixture_density(*one.latent(queries), n_points=SETTINGS.n_points) for one in posteriors]
+        weights = [weight for weight, _ in self._posteriors]
+        latents = [one.latent(queries) for _, one in self._posteriors]
+        dists = [engine.mixture_density(F, C, SETTINGS.n_points) for F, C in latents]
         return dists[0] if len(dists) == 1 else mix_densities(dists, weights)
 
     @single_thread
