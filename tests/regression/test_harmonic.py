@@ -125,7 +125,7 @@ def test_the_variational_gaussian_is_a_fixed_point_and_wider_than_laplace():
     design, data, _ = small_problem(2)
     mode = engine.find_mode(design, data, settings=EXACT)
     start = engine.laplace(data, mode)
-    found = engine.find_gaussian(design, data, start, HarmonicSettings(precision=1e-9, rounds=600))
+    found = engine.find_gaussian(design, data, start, HarmonicSettings(gain=1e-16, least=0.0, rounds=600))
     assert found.converged
     F, C = found.predict(design)
     moments = engine.mean_moments(F, engine.roots(C), engine.normal_points(4, 32))
@@ -328,9 +328,82 @@ def test_odd_data():
     with pytest.warns(UserWarning, match="order=5 is lowered to 2: y has 3 different angles"):
         lowered = HarmonicGPRegressor(KERNEL, order=5).fit(X[:9], np.tile([0.0, 1.0, 2.0], 3))
     assert lowered.order_ == 2
-    for name, value in {"order": 0, "n_inducing": 0, "prior_scale": -1.0, "anisotropic": "often"}.items():
+    for name, value in {
+        "order": 0,
+        "n_inducing": 0,
+        "prior_scale": -1.0,
+        "anisotropic": "often",
+    }.items():
         with pytest.raises(ValueError, match=name):
             HarmonicGPRegressor(**{name: value}).fit(X, y)
+
+
+def test_few_inputs_are_predicted_by_an_average_over_hyper_parameters():
+    rng = np.random.default_rng(0)
+    gains = []
+    for _ in range(2):
+        X = rng.uniform(0.0, 6.0, (420, 1))
+        y = rng.vonmises(2.0 * np.sin(X[:, 0]), 4.0)
+        best, averaged = (
+            HarmonicGPRegressor(KERNEL, order=1, average=one).fit(X[:20], y[:20]) for one in (False, True)
+        )
+        gains.append(averaged.log_density(X[20:], y[20:]) - best.log_density(X[20:], y[20:]))
+        assert len(averaged._posteriors) > 1
+        assert averaged.kernel_ == best.kernel_
+        # What is left out is predicted by the average too: hyper-parameters that fit it by chance count for less.
+        assert not np.allclose(averaged.loo_log_density_, best.loo_log_density_, atol=1e-3)
+    gain = np.concatenate(gains)
+    assert np.abs(gain).max() > 0.05
+    assert gain.mean() > -2.0 * gain.std() / np.sqrt(gain.size)
+    assert len(best._posteriors) == 1
+
+
+def test_an_average_is_the_mean_of_its_parts():
+    X, y = curve(25)
+    model = HarmonicGPRegressor(KERNEL, order=2, average=True).fit(X, y)
+    parts = [np.log(weight) + engine.log_mixture(*one.latent(X), y, 32) for weight, one in model._posteriors]
+    assert sum(weight for weight, _ in model._posteriors) == pytest.approx(1.0)
+    np.testing.assert_allclose(model.log_density(X, y), np.logaddexp.reduce(parts), atol=1e-12)
+    # Nodes of densities resolve them to 1e-6.
+    np.testing.assert_allclose(model.predict_dist(X).logpdf(y), model.log_density(X, y), atol=1e-5)
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_rounds_on_a_narrow_field_do_not_lose_evidence(order):
+    """Newton's steps are too long there: taken as they are they end anywhere, thousands of nats lower."""
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 4.0, (120, 2))
+    y = np.sin(X[:, 0]) + 0.5 * X[:, 1] + 0.05 * rng.normal(size=120)
+    features = engine.make_features(Matern(2.0, nu=0.5), X, X)
+    design = Design(features.phi, scale_matrix(np.full(order, 300.0), np.full(order, 10.0), 120))
+    data = statistics(y, np.ones(120), order)
+    start = engine.laplace(data, engine.find_mode(design, data))
+    bounds = [
+        engine.find_gaussian(design, data, start, HarmonicSettings(rounds=rounds)).evidence
+        for rounds in range(1, 25, 4)
+    ]
+    assert (np.diff(bounds) > -0.4).all()
+    kept = data.masked(np.arange(120) % 5 > 0)
+    whole = engine.find_gaussian(design, data, start)
+    fold = engine.find_gaussian(design, kept, whole, HarmonicSettings(rounds=6, gain=0.005, slack=0.1))
+    out = np.arange(120) % 5 == 0
+    values = engine.log_mixture(*(part[out] for part in fold.predict(design)), y[out], 32)
+    assert values.mean() > 0.0
+
+
+def test_duplicated_inputs_of_zero_weight_and_missing_values():
+    X, y = curve(30)
+    plain = HarmonicGPRegressor(KERNEL, order=1).fit(X, y)
+    weight = np.concatenate([np.ones(30), np.zeros(30)])
+    shadowed = HarmonicGPRegressor(KERNEL, order=1).fit(np.tile(X, (2, 1)), np.concatenate([y, y + 3.0]), weight)
+    np.testing.assert_array_equal(shadowed.predict(X), plain.predict(X))
+    with pytest.raises(ValueError, match="sample_weight"):
+        HarmonicGPRegressor().fit(X, y, np.zeros(30))
+    for bad in (np.nan, np.inf):
+        with pytest.raises(ValueError, match=r"(?i)nan|infinity"):
+            HarmonicGPRegressor().fit(np.where(X[3] == X, bad, X), y)
+        with pytest.raises(ValueError, match=r"(?i)nan|finite|infinity"):
+            HarmonicGPRegressor().fit(X, np.where(y == y[3], bad, y))
 
 
 def test_leave_one_out_is_not_too_kind_on_a_narrow_field():

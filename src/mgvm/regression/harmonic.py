@@ -16,6 +16,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack, solve_triangular
 from sklearn.gaussian_process.kernels import Matern
+from sklearn.utils.validation import check_consistent_length
 
 from mgvm import _validation as check
 from mgvm._progress import ProgressLines
@@ -27,6 +28,7 @@ from mgvm.regression import prior as priors
 from mgvm.regression.base import (
     BaseCircularRegressor,
     MergedTraining,
+    check_targets,
     folds_of,
     keep_rows_apart,
     merge_replicates,
@@ -37,7 +39,8 @@ from mgvm.regression.bounded_bfgs import minimize
 from mgvm.regression.engines import harmonic as engine
 from mgvm.regression.engines.harmonic import Design, Gaussian, HarmonicSettings, Statistics
 from mgvm.regression.noise import Replicates
-from mgvm.regression.search import count_distinct
+from mgvm.regression.prediction import mix_densities
+from mgvm.regression.search import NEGLIGIBLE, count_distinct, curvature_root, points_around
 
 
 @dataclass(frozen=True)
@@ -55,16 +58,21 @@ class HarmonicSearchSettings:
     gain: float = 0.2  # nats that a step of the search must promise
     n_folds: int = 5  # of the choices, and of the last fit to many inputs
     n_last_folds: int = 10  # of the last fit to no more inputs than `part` twice
-    fold_rounds: int = 2  # of the variational Gaussian of a fold: scores are then right to some 0.003,
-    last_fold_rounds: int = 3  # and 0.001 here
+    fold_gain: float = 0.05  # nats an observation that a round must gain: scores of folds are then right to some 0.003,
+    last_fold_gain: float = 0.005  # and 0.001 here
+    fold_rounds: int = 6  # at most
+    fold_slack: float = 0.1  # nats an observation that a round may lose: who stays has seen what is held out
     rows_a_weight: float = 10.0  # single observations a weight from which on each is taken out of the Gaussian of all
-    hopeless: float = 0.5  # nats by which an order may be worse under the first kernel and still meet the others
+    worth: float = 0.002  # nats that a higher order must gain
+    hopeless: float = 0.05  # nats by which the second order may be worse than the first and still be looked at further
     inputs_a_scale: int = 5  # inputs for every column below which columns share one length scale
     n_points: int = 32  # of a predictive density
+    averaged: int = 8  # points of an average over hyper-parameters, beside the best
     unequal: float = 3.0  # ratio of spreads from which on columns are measured each by its own
 
 
 SETTINGS = HarmonicSearchSettings()
+_BLOCK = 4096  # queries at once
 
 
 class HarmonicGPRegressor(BaseCircularRegressor):
@@ -92,6 +100,9 @@ class HarmonicGPRegressor(BaseCircularRegressor):
     n_inducing : int or None
         Inputs that stand for all where there are more: centres of k-means. None takes what 800 weights allow, a
         weight for the real and imaginary part of every harmonic at every inducing input.
+    average : bool
+        Average predictions over hyper-parameters instead of taking the best: a little safer with a few dozen inputs, at
+        nine times the cost of a prediction.
     prior_scale : float
         Centre of the weak prior on standard deviations: prior_scale/t of the process of harmonic t, prior_scale of its
         constant.
@@ -113,9 +124,10 @@ class HarmonicGPRegressor(BaseCircularRegressor):
     candidates_ : list of (str, float)
         What was compared, and the mean held-out log density of each on a part of the inputs.
     loo_log_density_ : ndarray, shape (N,)
-        log p(y_n | all other rows). Of inputs with one row it is by folds of inputs, hyper-parameters kept: the usual
-        approximation, one step of Newton's method away from the fit with all rows, is too kind. Rows that share an
-        input stay when one is left out, and there that approximation serves.
+        log p(y_n | all other rows), averaged as predictions are. Of inputs with one row it is by folds of inputs,
+        hyper-parameters (or the weights of several) kept: the usual approximation, one step of Newton's method away
+        from the fit with all rows, is too kind. Rows that share an input stay when one is left out, and there that
+        approximation serves.
     held_out_log_density_ : ndarray, shape (N,)
         log p(y_n | rows of other inputs), or of other groups, by folds.
     converged_ : bool
@@ -143,6 +155,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         *,
         anisotropic: bool | str = "auto",
         n_inducing: int | None = None,
+        average: bool = False,
         prior_scale: float = 2.0,
         random_state: Any = 0,
         verbose: int = 0,
@@ -152,6 +165,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         self.order = order
         self.anisotropic = anisotropic
         self.n_inducing = n_inducing
+        self.average = average
         self.prior_scale = prior_scale
         self.random_state = random_state
         self.verbose = verbose
@@ -193,12 +207,11 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         return self
 
     def _keep(self, merged: MergedTraining, found: _Found, search: _Search) -> None:
-        self._posterior = found.posterior
-        self.kernel_ = found.posterior.kernel
-        self.order_ = found.posterior.order
-        self.scale_, self.constant_scale_ = found.posterior.scale, found.posterior.constant_scale
+        self._posteriors, best = found.posteriors, found.posteriors[0][1]
+        self.kernel_, self.order_ = best.kernel, best.order
+        self.scale_, self.constant_scale_ = best.scale, best.constant_scale
         self.candidates_ = search.compared
-        self.n_inputs_, self.n_inducing_ = len(merged.inputs), len(found.posterior.inducing)
+        self.n_inputs_, self.n_inducing_ = len(merged.inputs), len(best.inducing)
         self.converged_ = found.converged
         if not found.converged:
             warnings.warn(
@@ -212,7 +225,25 @@ class HarmonicGPRegressor(BaseCircularRegressor):
     def predict_dist(self, X: Any) -> GridDensity:
         """The predictive distribution of the angle at every row of X, one batch."""
         queries = validate_queries(self, X)
-        return engine.mixture_density(*self._posterior.latent(queries), SETTINGS.n_points)
+        weights = [weight for weight, _ in self._posteriors]
+        latents = [one.latent(queries) for _, one in self._posteriors]
+        dists = [engine.mixture_density(F, C, SETTINGS.n_points) for F, C in latents]
+        return dists[0] if len(dists) == 1 else mix_densities(dists, weights)
+
+    @single_thread
+    def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
+        """log p(y | x) of every row, y in the estimator's unit, the density per radian whatever the unit."""
+        queries, angles = validate_queries(self, X), check_targets(y, self.unit)
+        check_consistent_length(queries, angles)
+        out = np.empty(angles.size)
+        for begin in range(0, angles.size, _BLOCK):
+            some = slice(begin, begin + _BLOCK)
+            logs = [
+                np.log(weight) + engine.log_mixture(*one.latent(queries[some]), angles[some], SETTINGS.n_points)
+                for weight, one in self._posteriors
+            ]
+            out[some] = np.logaddexp.reduce(logs)
+        return out
 
     # ---- options --------------------------------------------------------------------------------------------------
 
@@ -315,6 +346,10 @@ class _Candidate:
         """Standard deviations of the prior."""
         return np.concatenate([np.full(self.free + self.order, 1.5), np.ones(self.order)])
 
+    def log_prior(self, vector: FloatArray) -> float:
+        """But for a constant."""
+        return -0.5 * float((((vector - self.centre) / self.deviation) ** 2).sum())
+
     @property
     def bounds(self) -> FloatArray:
         """Factors of e^±8, and the kernel's own bounds where its hyper-parameters move alone."""
@@ -362,7 +397,6 @@ class _Learner:
         """Minus evidence and log prior of hyper-parameters, with the gradient."""
         candidate, data = self.candidate, self.data
         kernel, scale, constant_scale = candidate.at(vector)
-        away = (vector - candidate.centre) / candidate.deviation
         try:
             features = engine.make_features(kernel, data.inputs, data.inducing)
             design = Design(features.phi, scale_matrix(scale, constant_scale, len(data.inducing)))
@@ -377,7 +411,8 @@ class _Learner:
             back = engine.pull_back(kernel, data.inputs, data.inducing, features, slopes.features)
             of_kernel = candidate.directions.T @ back
         gradient = np.concatenate([of_kernel, both[:, :-1].sum(axis=1) * scale, both[:, -1] * constant_scale])
-        return -(mode.evidence - 0.5 * float(away @ away)), away / candidate.deviation - gradient
+        away = (vector - candidate.centre) / candidate.deviation
+        return -(mode.evidence + candidate.log_prior(vector)), away / candidate.deviation - gradient
 
     def _starts(self, design: Design, features: engine.Features) -> list[FloatArray]:
         """The weights of the last mode, and those with which the functions stay what they were."""
@@ -410,14 +445,14 @@ class _Learner:
             design, self.statistics, engine.laplace(self.statistics, mode), self.settings
         )
 
-    def held_out(self, design: Design, whole: Gaussian, rounds: int) -> FloatArray:
+    def held_out(self, design: Design, whole: Gaussian, gain: float) -> FloatArray:
         """Log densities of all observations, each by the others than its fold's, hyper-parameters kept.
 
-        The Gaussian of a fold is so many rounds away from that of all observations.
+        The Gaussian of a fold is a few rounds away from that of all observations, as many as gain so much.
         """
         data, order = self.data, self.candidate.order
         out, input_of = np.empty(data.folds.size), data.input_of
-        fewer = replace(self.settings, rounds=rounds, precision=0.1)
+        fewer = replace(self.settings, rounds=SETTINGS.fold_rounds, gain=gain, slack=SETTINGS.fold_slack)
         for fold in np.unique(data.folds):
             rows = np.flatnonzero(data.folds == fold)
             kept = data.statistics(order, without=fold)
@@ -482,20 +517,20 @@ def _remove_one(
 class _Found(NamedTuple):
     """The end of a search."""
 
-    posterior: HarmonicPosterior
+    posteriors: list[tuple[float, HarmonicPosterior]]  # with their weights, the best first
     leave_one_out: FloatArray  # of observations
     held_out: FloatArray
     converged: bool
 
 
 class _Solved(NamedTuple):
-    """The posterior of a candidate at hyper-parameters, and log densities of observations held out."""
+    """The posterior of a candidate at hyper-parameters, and log densities of observations held out, if known."""
 
     learner: _Learner
     vector: FloatArray
     design: Design
     gaussian: Gaussian
-    held_out: FloatArray
+    held_out: FloatArray | None
 
 
 class _Trial(NamedTuple):
@@ -505,6 +540,10 @@ class _Trial(NamedTuple):
     vector: FloatArray
     score: float
     solved: _Solved | None = None
+
+
+def _score(trial: _Trial) -> float:
+    return trial.score
 
 
 class _Search:
@@ -517,6 +556,7 @@ class _Search:
         self.anisotropic = model.anisotropic
         if not isinstance(self.anisotropic, bool):
             check.choice(self.anisotropic, "anisotropic", ["auto"])
+        self.average = bool(model.average)
         self.merged, self.blocks, self.gram = merged, blocks, model._is_gram()
         self.compared: list[tuple[str, float]] = []
         self.orders = self._orders(model.order)
@@ -575,9 +615,10 @@ class _Search:
         for order in SETTINGS.further_orders:
             if order in higher and order > best.candidate.order:
                 following = self._raise(best, order, sample, SETTINGS.refine_steps)
-                if following.score <= best.score and order == SETTINGS.further_orders[0]:
+                if following.score > best.score + SETTINGS.worth:
+                    best = following
+                elif order == SETTINGS.further_orders[0]:
                     break
-                best = max(best, following, key=lambda trial: trial.score)
         return best
 
     def _take(self, most: int, last: bool = False) -> _Sample:
@@ -586,27 +627,27 @@ class _Search:
 
     def _choose(self, sample: _Sample, every: Sequence[int]) -> _Trial:
         """The best candidate of some orders on a part of the inputs."""
-        # The lowest two, since of narrow densities an order of 2 needs more inducing inputs than it can have.
-        best = self._choose_kernel(sample, every[0])
-        if len(every) > 1:
-            best = max(best, self._choose_kernel(sample, every[1], best.score), key=lambda trial: trial.score)
+        best = max(self._try_kernels(sample, every[0], self.kernels), key=_score)
+        above = every[1:]
+        if above:
+            following = self._raise(best, above[0], sample)
+            if following.score < best.score - SETTINGS.hopeless:
+                above = ()  # narrow densities: of more harmonics they need more inducing inputs than there can be
+            else:
+                others = [one for one in self.kernels if one[0] is not best.candidate.kernel]
+                best = max(best, following, *self._try_kernels(sample, above[0], others), key=_score)
         if self._may_free(best.candidate):
-            best = max(best, self._try_free(best, sample), key=lambda trial: trial.score)
-        for order in every:
+            best = max(best, self._try_free(best, sample), key=_score)
+        for order in above:
             if order > best.candidate.order:
                 following = self._raise(best, order, sample)
-                if following.score <= best.score:
+                if following.score <= best.score + SETTINGS.worth:
                     break
                 best = following
         return best
 
-    def _choose_kernel(self, sample: _Sample, order: int, known: float = -np.inf) -> _Trial:
-        """The best kernel of an order; where the first is far behind what is known, the order is given up with it."""
-        best = self._try(_Candidate(*self.kernels[0], order, self.prior_scale), sample)
-        if best.score < known - SETTINGS.hopeless:
-            return best
-        rest = [self._try(_Candidate(*kernel, order, self.prior_scale), sample) for kernel in self.kernels[1:]]
-        return max(best, *rest, key=lambda trial: trial.score) if rest else best
+    def _try_kernels(self, sample: _Sample, order: int, kernels: Sequence[tuple[Any, FloatArray]]) -> list[_Trial]:
+        return [self._try(_Candidate(*kernel, order, self.prior_scale), sample) for kernel in kernels]
 
     def _is_alone(self, candidate: _Candidate) -> bool:
         """Whether there is nothing to choose."""
@@ -642,6 +683,7 @@ class _Search:
             learner = _Learner(candidate, sample.data(candidate.order))
             return _Trial(candidate, learner.learn(start, SETTINGS.gain, steps), np.nan)
         solved = self._solve(candidate, sample, start, steps)
+        assert solved.held_out is not None
         score = float(np.average(solved.held_out, weights=sample.replicates.weights))
         name = f"order {candidate.order}, {candidate.at(solved.vector)[0]}"
         self.compared.append((name, score))
@@ -656,25 +698,59 @@ class _Search:
         design, gaussian = learner.posterior(vector)
         held_out = learner.remove_rows(design, gaussian) if self.blocks is None else None
         if held_out is None:
-            rounds = SETTINGS.last_fold_rounds if sample.last else SETTINGS.fold_rounds
-            held_out = learner.held_out(design, gaussian, rounds)
+            gain = SETTINGS.last_fold_gain if sample.last else SETTINGS.fold_gain
+            held_out = learner.held_out(design, gaussian, gain)
         return _Solved(learner, vector, design, gaussian, held_out)
 
     def _finish(self, solved: _Solved, every: _Sample) -> _Found:
-        learner, vector, design, gaussian, held_out = solved
-        data, order, singly = learner.data, learner.candidate.order, held_out
+        ends = self._average(solved) if self.average else [(1.0, solved)]
+        logs = [(np.log(weight), *self._hold_out(one, every)) for weight, one in ends]
+        alone, held_out = (np.logaddexp.reduce([one[0] + one[k] for one in logs]) for k in (1, 2))
+        posteriors = [(weight, self._posterior(one, every)) for weight, one in ends]
+        return _Found(posteriors, alone, held_out, solved.gaussian.converged)
+
+    def _average(self, best: _Solved) -> list[tuple[float, _Solved]]:
+        """The best hyper-parameters and others around them, with their weights by evidence and prior."""
+        learner, centre = best.learner, best.vector
+        candidate = learner.candidate
+        root = curvature_root(
+            lambda vector: -learner.negative_log_posterior(vector)[1], centre, candidate.deviation**-2.0
+        )
+        ends, logs = [best], [best.gaussian.evidence + candidate.log_prior(centre)]
+        for vector, log_wide in points_around(centre, root, candidate.bounds, SETTINGS.averaged):
+            try:
+                design, gaussian = learner.posterior(vector)
+            except np.linalg.LinAlgError:
+                continue
+            ends.append(_Solved(learner, vector, design, gaussian, None))
+            logs.append(gaussian.evidence + candidate.log_prior(vector) + log_wide)
+        weights = np.exp(np.array(logs) - max(logs))
+        weights[1:] *= weights[1:] > NEGLIGIBLE * weights.sum()
+        weights[0] = max(weights[0], NEGLIGIBLE)  # whose hyper-parameters are told
+        return [(float(w / weights.sum()), one) for w, one in zip(weights, ends, strict=True) if w > 0.0]
+
+    def _hold_out(self, solved: _Solved, every: _Sample) -> tuple[FloatArray, FloatArray]:
+        """Log densities of observations, left out one by one and held out in folds."""
+        learner, _, design, gaussian, held_out = solved
+        if held_out is None:
+            held_out = learner.held_out(design, gaussian, SETTINGS.last_fold_gain)
+        singly = held_out
         if self.blocks is not None:
-            by_inputs = _Learner(learner.candidate, data._replace(folds=every.folds(None, data.replicates)))
-            singly = by_inputs.held_out(design, gaussian, SETTINGS.last_fold_rounds)
-        posterior = HarmonicPosterior(
-            *learner.candidate.at(vector),
+            folds = every.folds(None, learner.data.replicates)
+            by_inputs = _Learner(learner.candidate, learner.data._replace(folds=folds))
+            singly = by_inputs.held_out(design, gaussian, SETTINGS.last_fold_gain)
+        return learner.leave_one_out(design, gaussian, singly), held_out
+
+    def _posterior(self, solved: _Solved, every: _Sample) -> HarmonicPosterior:
+        data, gaussian, candidate = solved.learner.data, solved.gaussian, solved.learner.candidate
+        return HarmonicPosterior(
+            *candidate.at(solved.vector),
             data.inducing,
             gaussian.weights,
             gaussian.inverse,
             len(data.inducing) == len(data.inputs),
-            every.columns(order) if self.gram else np.empty(0, dtype=int),
+            every.columns(candidate.order) if self.gram else np.empty(0, dtype=int),
         )
-        return _Found(posterior, learner.leave_one_out(design, gaussian, singly), held_out, gaussian.converged)
 
 
 class _Sample:

@@ -16,7 +16,7 @@ is too sure of itself.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, Generic, NamedTuple
 
@@ -33,7 +33,7 @@ from mgvm.regression.engines.base import Engine, Posterior, Problem, S, Unresolv
 from mgvm.regression.noise import Noise
 from mgvm.regression.prior import length_scales
 
-_NEGLIGIBLE = 1e-4  # weight of a fit in an average
+NEGLIGIBLE = 1e-4  # weight of a fit in an average
 _REACH = 3.0  # times what a step promises by the curvature of a part: what a search on all inputs may still gain
 _CLEARLY = 4.0  # standard errors of paired differences, by which a candidate has lost,
 _MARGIN = 0.02  # beyond this, nats an input: more inputs than those it was judged by may favour it
@@ -474,7 +474,7 @@ def _average(candidates: list[tuple[Descent[Any], Evaluation[Any]]], best: Evalu
         for engine, mass, ends in parts
         for weight, end in ends
     ]
-    kept = [item for item in weighted if item[0] > _NEGLIGIBLE or item[2] is best]
+    kept = [item for item in weighted if item[0] > NEGLIGIBLE or item[2] is best]
     return sorted(kept, key=lambda item: item[2] is not best)
 
 
@@ -493,19 +493,17 @@ def average_candidate(
         return found.objective - (1.0 - share) * found.score
 
     root = posterior_root(descent, centre)
-    normal = wider * norm.ppf(qmc.Sobol(centre.size, scramble=True, rng=0).random(points))
-    lower, upper = descent.prior.bounds.T
     ends, logs = [best], [log_posterior(best)]
     volume = float(np.log(np.abs(np.linalg.det(wider * descent.prior.precision**0.5 * root))))
-    for z in normal:
-        found, _ = descent.evaluate(np.clip(centre + root @ z, lower, upper), _AVERAGING)
+    for vector, log_wide in points_around(centre, root, descent.prior.bounds, points, wider):
+        found, _ = descent.evaluate(vector, _AVERAGING)
         if found.solution.converged:
             ends.append(found)
-            logs.append(log_posterior(found) + 0.5 * float(z @ z) / wider**2)
+            logs.append(log_posterior(found) + log_wide)
     weights = np.exp(np.array(logs) - max(logs))
     mass = max(logs) + float(np.log(weights.mean())) + volume
     weights /= weights.sum()
-    return mass, [(float(w), end) for w, end in zip(weights, ends, strict=True) if w > _NEGLIGIBLE]
+    return mass, [(float(w), end) for w, end in zip(weights, ends, strict=True) if w > NEGLIGIBLE]
 
 
 _AVERAGING = 1e-6  # mismatch of moments at the points of an average
@@ -516,13 +514,33 @@ def _score_share(descent: Descent[Any]) -> float:
     return 1.0 if descent.engine.problem.criterion == "evidence" else 0.5
 
 
-def posterior_root(descent: Descent[Any], centre: FloatArray, step: float = 0.05) -> FloatArray:
-    """L with LLᵀ the inverse of -f'' by differences, the eigenvalues of the score's part at least 0."""
-    slopes = [
-        (descent.evaluate(centre + away, _AVERAGING)[1] - descent.evaluate(centre - away, _AVERAGING)[1]) / (2.0 * step)
-        for away in step * np.eye(centre.size)
-    ]
-    hessian, precision = np.array(slopes), descent.prior.precision
+def points_around(
+    centre: FloatArray, root: FloatArray, bounds: FloatArray, count: int = 16, wider: float = 1.2
+) -> Iterator[tuple[FloatArray, float]]:
+    """Points of N(centre, wider² LLᵀ) within bounds, and minus the logarithm of the density of each at the centre's."""
+    for z in wider * norm.ppf(qmc.Sobol(centre.size, scramble=True, rng=0).random(count)):
+        yield np.clip(centre + root @ z, *bounds.T), 0.5 * float(z @ z) / wider**2
+
+
+def posterior_root(descent: Descent[Any], centre: FloatArray) -> FloatArray:
+    """`curvature_root` of the log posterior of a descent's hyper-parameters."""
+    share, precision = _score_share(descent), descent.prior.precision
+    return curvature_root(lambda vector: descent.evaluate(vector, _AVERAGING)[1], centre, precision, share)
+
+
+def curvature_root(
+    gradient: Callable[[FloatArray], FloatArray],
+    centre: FloatArray,
+    precision: float | FloatArray,
+    share: float = 1.0,
+    step: float = 0.05,
+) -> FloatArray:
+    """L with LLᵀ the inverse of -f'' by differences of the gradient, `precision` of it the prior's.
+
+    The rest counts by its share, its eigenvalues in units of the prior at least 0.
+    """
+    slopes = [(gradient(centre + away) - gradient(centre - away)) / (2.0 * step) for away in step * np.eye(centre.size)]
+    unit = np.broadcast_to(np.asarray(precision) ** -0.5, centre.shape)
+    hessian = np.array(slopes) * np.outer(unit, unit)
     values, vectors = np.linalg.eigh(-0.5 * (hessian + hessian.T))
-    known = np.maximum(values - precision, 0.0)
-    return np.asarray(vectors / np.sqrt(_score_share(descent) * known + precision))
+    return np.asarray(unit[:, None] * vectors / np.sqrt(share * np.maximum(values - 1.0, 0.0) + 1.0))

@@ -50,8 +50,9 @@ class HarmonicSettings:
     tolerance: float = 1e-4  # nats that another Newton step would gain
     max_steps: int = 50
     rounds: int = 30  # of the variational Gaussian,
-    precision: float = 0.05  # which ends where no F moves by more than this, in standard deviations
-    share: float = 0.5  # of a round's change that is taken at first
+    gain: float = 2e-4  # nats an observation that one must gain for another to be made,
+    slack: float = 4e-4  # and that it may lose: averages over points are not exact
+    least: float = 0.02  # nats that do not count, of however few observations
     n_points: int = 32  # of the averages over N(F, C), antithetic
 
 
@@ -352,6 +353,7 @@ class Gaussian:
     inverse: FloatArray
     curvature: FloatArray  # what made A: w_g times the mean of V_g, (G, 2T, 2T)
     converged: bool = True
+    evidence: float = np.nan  # its bound of log p(y), of a variational Gaussian
 
     def predict(self, design: Design) -> tuple[FloatArray, FloatArray]:
         """Mean F (n, 2T) and covariance C (n, 2T, 2T) of the latent values at the inputs of a design."""
@@ -367,33 +369,74 @@ def laplace(data: Statistics, mode: Mode) -> Gaussian:
 def find_gaussian(design: Design, data: Statistics, start: Gaussian, settings: HarmonicSettings = SETTINGS) -> Gaussian:
     """The variational Gaussian, from Laplace's or from that of more data.
 
-    A larger C means a larger mean of V where there was no mass at F, and so a smaller C: steps are shortened while they
-    overshoot.
+    A larger C means a larger mean of V where there was no mass at F, and so a smaller C, and where densities are narrow
+    Newton's steps are too long: a round is taken back, and the next shortened, where it loses evidence.
     """
-    points = normal_points(design.shape[0], settings.n_points)
-    seen, weight = np.flatnonzero(data.weight > 0.0), data.weight[:, None]
-    weights, inverse, bend = start.weights, start.inverse, np.where(weight[:, :, None] > 0.0, start.curvature, 0.0)
-    F, C = design.values(weights), design.covariance(inverse)
-    share, last, converged = settings.share, np.inf, False
+    climb = _Climb(design, data, normal_points(design.shape[0], settings.n_points))
+    here, share, count = climb.begin(start), 1.0, float(data.weight.sum())
+    gain, slack = (max(one * count, settings.least) for one in (settings.gain, settings.slack))
     for _ in range(settings.rounds):
-        moments = mean_moments(F[seen], roots(C[seen]), points)
-        bend[seen] += share * (weight[seen, :, None] * moments.covariance - bend[seen])
-        factor = design.precision(bend)
-        residual = np.zeros(F.shape)
-        residual[seen] = data.sums[seen] - weight[seen] * moments.mean
-        step, _ = lapack.dpotrs(factor, (design.transpose(residual) - weights).ravel(), lower=1)
-        weights, inverse = weights + step.reshape(weights.shape), invert(factor)
-        before, spread = F, np.sqrt(np.einsum("gaa->ga", C) + 1e-300)
-        F, C = design.values(weights), design.covariance(inverse)
-        moved = float((np.abs(F - before) / spread).max())
-        wider = float(np.abs(np.log(np.sqrt(np.einsum("gaa->ga", C) + 1e-300) / spread)).max())
-        if max(moved, wider) < settings.precision:
-            converged = True
-            break
-        if max(moved, wider) > 0.7 * last:
-            share = max(0.2, 0.7 * share)
-        last = max(moved, wider)
-    return Gaussian(weights, inverse, bend, converged)
+        there = climb.step(here, share)
+        if there is None or there.bound < here.bound - slack:
+            share *= 0.4
+            continue
+        gained, here = abs(there.bound - here.bound), there
+        if gained < gain * max(share, 0.1):
+            return climb.end(here, converged=True)
+        share = min(1.0, 1.3 * share)
+    return climb.end(here, converged=False)
+
+
+class _Approximation(NamedTuple):
+    """A Gaussian of the weights, the means over it of what Newton's method needs, and its bound of the evidence."""
+
+    weights: FloatArray
+    inverse: FloatArray
+    curvature: FloatArray
+    moments: Moments  # of inputs with observations
+    bound: float
+
+
+class _Climb:
+    """Rounds of Newton's method with moments averaged over the Gaussian."""
+
+    def __init__(self, design: Design, data: Statistics, points: FloatArray):
+        self._design, self._points = design, points
+        self._seen = np.flatnonzero(data.weight > 0.0)
+        self._here = Design(design.features[self._seen], design.scales)
+        self._data = data.take(self._seen)
+
+    def begin(self, start: Gaussian) -> _Approximation:
+        """At the mean of a Gaussian, with what curvature is left to it by inputs with observations."""
+        curvature = start.curvature[self._seen]
+        return self._evaluate(start.weights, self._here.precision(curvature), curvature)
+
+    def step(self, old: _Approximation, share: float) -> _Approximation | None:
+        """A share of Newton's step, half as much of the change in curvature; None where it leads nowhere."""
+        data, moments = self._data, old.moments
+        change = data.weight[:, None, None] * moments.covariance - old.curvature
+        curvature = old.curvature + 0.5 * share * change
+        factor = self._here.precision(curvature)
+        slope = self._here.transpose(data.sums - data.weight[:, None] * moments.mean) - old.weights
+        step, _ = lapack.dpotrs(factor, slope.ravel(), lower=1)
+        weights = old.weights + share * step.reshape(slope.shape)
+        if not bound_curvature(self._here.values(weights)).max(initial=0.0) <= SETTINGS.largest:
+            return None
+        return self._evaluate(weights, factor, curvature)
+
+    def end(self, found: _Approximation, converged: bool) -> Gaussian:
+        """What is kept of an approximation."""
+        curvature = np.zeros((len(self._design.features), *found.curvature.shape[1:]))
+        curvature[self._seen] = found.curvature
+        return Gaussian(found.weights, found.inverse, curvature, converged, found.bound)
+
+    def _evaluate(self, weights: FloatArray, factor: FloatArray, curvature: FloatArray) -> _Approximation:
+        inverse, log_det = invert(factor), 2.0 * float(np.log(factor.diagonal()).sum())
+        F, C = self._here.values(weights), self._here.covariance(inverse)
+        moments = mean_moments(F, roots(C), self._points)
+        divergence = float((weights**2).sum()) + float(np.trace(inverse)) - len(inverse) + log_det
+        bound = float((F * self._data.sums).sum() - self._data.weight @ moments.log_z) - 0.5 * divergence
+        return _Approximation(weights, inverse, curvature, moments, bound)
 
 
 # ---- features of inputs ---------------------------------------------------------------------------------------------
