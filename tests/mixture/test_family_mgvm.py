@@ -10,7 +10,7 @@ from torus_distributions import distribution_of
 from mgvm.inference import exact_grid
 from mgvm.learning import likelihood
 from mgvm.mixture.families.mgvm import MGvMFamily
-from mgvm.natural.parameters import pack
+from mgvm.natural import pack
 
 
 def two_clouds(dimension, count=400):
