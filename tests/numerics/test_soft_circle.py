@@ -9,7 +9,7 @@ from naive import soft_circle as naive
 from portable import cos, sin, spaced
 
 from mgvm._numerics.elementary import entry, mills_ratio
-from mgvm._numerics.soft_circle import tilted_moments
+from mgvm._numerics.soft_circle import convolve_over_noise, tilted_moments
 from mgvm.regression.prediction import direction_logs
 
 NODES = -np.pi + 2.0 * np.pi / 48 * np.arange(48)
@@ -70,6 +70,20 @@ def test_tilted_distributions(case, spread):
                 a = pull - 2.0 * (xi[2] * c * c + xi[3] * c * s + xi[4] * s * s)
                 wanted = float(mp.log(naive.radial_integrals(a, xi[0] * c + xi[1] * s + pull)[1]))
                 assert abs(alone[j] - wanted) < 1e-11
+
+
+@pytest.mark.parametrize("spread", SPREADS[:3])
+def test_directions_plus_noise(spread):
+    # Differences of logarithms of a few thousand, which have 1e-12 each; D down to -14, up to 60.
+    pull = -1.0 if spread == 0.0 else 1.0 / (spread * spread)
+    xi = np.stack([_cavity(*CASES[case][:4]) for case in CASES])
+    offsets = 0.3 * np.arange(-4.0, 5.0)
+    noise = np.stack([cos(offsets), sin(offsets), -20.0 * offsets * offsets])
+    found = np.empty((len(xi), 48))
+    convolve_over_noise(xi, pull, np.broadcast_to(POINTS[:, None], (2, len(xi), 48)).copy(), noise, found)
+    at = NODES[:, None] - offsets
+    logs = direction_logs(xi[:, None, None], cos(at), sin(at), pull) + noise[2]
+    np.testing.assert_allclose(found, np.logaddexp.reduce(logs, axis=-1), rtol=1e-11, atol=1e-11)
 
 
 @pytest.mark.jit_only  # plain Python raises where compiled code has NaN

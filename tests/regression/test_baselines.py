@@ -376,3 +376,20 @@ def test_bad_parameters_are_named(model, message):
     X, y = circle_data(20)
     with pytest.raises((TypeError, ValueError), match=message):
         model.fit(X, y)
+
+
+@pytest.mark.parametrize("bandwidth", [0.2, 30.0])
+def test_kernel_weights_of_near_inputs_are_those_of_all(bandwidth):
+    # Few inputs are within reach of a narrow kernel, all of a wide one; the last query is far from every input.
+    rng = np.random.default_rng(0)
+    X = np.sort(rng.uniform(0.0, 300.0, 400))[:, None]
+    model = KernelCircularRegressor(bandwidth=bandwidth).fit(X, rng.uniform(-3.0, 3.0, 400))
+    queries, own = np.concatenate([X[:50], [[900.0]]]), np.append(np.arange(50), -1)
+    found = next(model._weights(queries, [bandwidth], own))
+    square = (queries - X[:, 0]) ** 2
+    square[np.arange(50), np.arange(50)] = np.inf
+    wanted = np.exp(-0.5 * (square - square.min(axis=1, keepdims=True)) / bandwidth**2)
+    assert hasattr(found, "toarray") == (bandwidth < 1.0)
+    # At the distance of 600 an exponent of 40 has the rounding of squares of 360,000 in units of h².
+    found = found.toarray() if hasattr(found, "toarray") else found
+    np.testing.assert_allclose(found, wanted, atol=1e-8)

@@ -206,6 +206,73 @@ def _crosses(
     return mean
 
 
+# ---- latent direction plus noise ------------------------------------------------------------------------------------
+
+
+@inner(fastmath=_SUMS)
+def _log_sum(values: FloatArray, factors: FloatArray, top: float) -> float:
+    """log Σ_j f_j exp(v_j), `top` the largest v."""
+    total = 0.0
+    for j in range(values.shape[0]):
+        total += factors[j] * bounded_exp(max(values[j] - top, -700.0))
+    return top + math.log(total)
+
+
+@entry(fastmath={"contract"})
+def convolve_over_noise(
+    xi: FloatArray, radial_precision: float, points: FloatArray, noise: FloatArray, out: FloatArray
+) -> None:
+    """log Σ_j exp(log N_j) L_n(x - ε_j) into `out` (n, m), L_n the direction of a Gaussian xi (n, 5) up to a constant.
+
+    `points` (2, n, m) are cos x and sin x, `noise` (3, j) cos ε, sin ε and log N.
+    """
+    count = noise.shape[1]
+    room = np.ones((2, count))
+    values, factors = room[0], room[1]
+    for n in range(out.shape[0]):
+        own = xi[n]
+        for i in range(out.shape[1]):
+            c0, s0 = points[0, n, i], points[1, n, i]
+            if radial_precision < 0.0:
+                for j in range(count):
+                    c, s = c0 * noise[0, j] + s0 * noise[1, j], s0 * noise[0, j] - c0 * noise[1, j]
+                    square = own[2] * c * c + own[3] * c * s + own[4] * s * s
+                    values[j] = noise[2, j] + own[0] * c + own[1] * s + square
+            else:
+                for j in range(count):
+                    c, s = c0 * noise[0, j] + s0 * noise[1, j], s0 * noise[0, j] - c0 * noise[1, j]
+                    scale, d = _polar(own, c, s, radial_precision)
+                    _, first, lift = _first(d)
+                    values[j], factors[j] = noise[2, j] + lift, first * (scale * scale)
+            top = -np.inf
+            for j in range(count):
+                top = max(top, values[j])
+            out[n, i] = _log_sum(values, factors, top)
+
+
+@entry(fastmath={"contract"})
+def convolve_over_latent(waves: FloatArray, against: FloatArray, logs: FloatArray, out: FloatArray) -> None:
+    """log Σ_j exp(a_ni · b_nj + log L_nj) into `out` (n, m), from a (n, m, k), b (n, k, j) and log L (n, j)."""
+    count = logs.shape[1]
+    room = np.ones((2, count))
+    values, ones = room[0], room[1]
+    for n in range(out.shape[0]):
+        for i in range(out.shape[1]):
+            top = -np.inf
+            for j in range(count):
+                values[j] = logs[n, j]
+            for k in range(waves.shape[2]):
+                factor = waves[n, i, k]
+                for j in range(count):
+                    values[j] += factor * against[n, k, j]
+            for j in range(count):
+                top = max(top, values[j])
+            out[n, i] = _log_sum(values, ones, top)
+
+
+# ---- moments --------------------------------------------------------------------------------------------------------
+
+
 @entry()
 def _fill_moments(
     xi: FloatArray,

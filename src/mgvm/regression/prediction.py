@@ -18,6 +18,7 @@ import numpy as np
 from scipy.special import erfcx
 
 from mgvm._grids import log_sum_exp, periodic_grid
+from mgvm._numerics.soft_circle import convolve_over_latent, convolve_over_noise
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.graded_nodes import (
@@ -77,6 +78,13 @@ class Directions(GridDensity):
         """Log densities of a flat batch at angles given by cosine and sine (R, m), by the formula."""
         pull = float(self._pull[0]) if self._size else 0.0
         return self._constant[:, None] + direction_logs(self._natural[:, None, :], cosine, sine, pull)
+
+    def log_convolved(self, x: FloatArray, noise: FloatArray) -> FloatArray:
+        """Log densities (R, m) of a flat batch plus noise, cos ε, sin ε and log weights (3, j), at angles x."""
+        out = np.empty(x.shape)
+        pull = float(self._pull[0]) if self._size else 0.0
+        convolve_over_noise(np.ascontiguousarray(self._natural), pull, np.stack([np.cos(x), np.sin(x)]), noise, out)
+        return out + self._constant[:, None]
 
 
 def direction_logs(natural: FloatArray, cosine: FloatArray, sine: FloatArray, pull: float) -> FloatArray:
@@ -278,10 +286,10 @@ class Convolution(NamedTuple):
         """log Σ_j N(ε_j) L(x - ε_j) Δε."""
         step = float(self.step[rows].min())
         offsets, logs = self._offsets(step, float(self.peaks.narrowest[rows].min()))
-        cosine, sine, c, s = np.cos(x)[..., None], np.sin(x)[..., None], np.cos(offsets), np.sin(offsets)
-        turned = (cosine * c + sine * s, sine * c - cosine * s)
-        latent = _log_latent(self.latent[rows], *(part.reshape(len(x), -1) for part in turned))
-        return log_sum_exp(latent.reshape(turned[0].shape) + logs)
+        latent = self.latent[rows]
+        if isinstance(latent, Directions):
+            return latent.log_convolved(x, np.stack([np.cos(offsets), np.sin(offsets), logs]))
+        return log_sum_exp(np.asarray(latent[:, None, None].logpdf(x[..., None] - offsets)) + logs)
 
     def _offsets(self, step: float, width: float) -> tuple[FloatArray, FloatArray]:
         """Points of the noise about a step apart, as far as they count for latent peaks of a width; their weights."""
@@ -316,8 +324,9 @@ class Convolution(NamedTuple):
         wave, against = np.exp(1j * x[..., None] * orders) * eta.conj(), np.exp(1j * points[..., None] * orders)
         # Re Σ_t conj(η_t) e^{itx} e^{-itφ} as one real product for each row.
         left, right = (np.concatenate([part.real, part.imag], axis=-1) for part in (wave, against))
-        exponent = left @ np.swapaxes(right, 1, 2) + logs[:, None, :]
-        return np.asarray(log_sum_exp(exponent) - float(self.noise.log_normalizer()))
+        out = np.empty(x.shape)
+        convolve_over_latent(left, np.ascontiguousarray(np.swapaxes(right, 1, 2)), logs, out)
+        return out - float(self.noise.log_normalizer())
 
     def _points(self, rows: np.ndarray) -> tuple[FloatArray, FloatArray]:
         """Points (R, m) of the latent direction and the logarithms of their distances, -inf where there is no peak."""

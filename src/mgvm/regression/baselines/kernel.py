@@ -121,14 +121,26 @@ def log_densities(blended: Blend, rows: HeldOutAngles, smoothing: Smoothing) -> 
     return np.log((1.0 - smoothing.share) * others + uniform)
 
 
-def _densities(blended: Blend, spectrum: np.ndarray, rows: HeldOutAngles, concentration: float) -> FloatArray:
-    """The same without the uniform share, all read off linearly between the nodes."""
-    whole = interpolate(smooth(spectrum, concentration), rows.position, rows.angles)
+def _densities(blended: Blend, rows: HeldOutAngles, concentrations: FloatArray, block: int = 4096) -> FloatArray:
+    """The same (κ, n) for some κ, without the uniform share, all read off linearly between the nodes.
+
+    The Fourier coefficients at the angle of a row, both its nodes together, are the same for all κ: the densities are
+    one product of matrices.
+    """
+    spectrum, orders = np.fft.rfft(blended.shares, axis=1), np.arange(NODES // 2 + 1)
+    times = np.where((orders == 0) | (orders == NODES // 2), 1.0, 2.0) / (2.0 * np.pi)
+    falling = times[:, None] * ive(orders[:, None], concentrations) / ive(0, concentrations)
+    turns = np.exp(2j * np.pi / NODES * np.arange(NODES))
+    left, part = _locate(rows.angles)
+    whole = np.empty((concentrations.size, part.size))
+    for begin in range(0, part.size, block):
+        some = slice(begin, begin + block)
+        waves = turns[left[some, None] * orders % NODES] * (1.0 + part[some, None] * (turns[orders] - 1.0))
+        whole[:, some] = ((spectrum[rows.position[some]] * waves).real @ falling).T
     # An angle between two nodes has shares 1 - p and p there, and is read off with the same weights.
-    part = _locate(rows.angles)[1]
-    peak = smooth(np.full((1, NODES // 2 + 1), 1.0 + 0.0j), concentration)[0, :2]
+    peak = (turns[orders * np.arange(2)[:, None]].real @ falling)[:, :, None]
     own = ((1.0 - part) ** 2 + part**2) * peak[0] + 2.0 * part * (1.0 - part) * peak[1]
-    return _remove_own(blended, rows, whole, own)
+    return _remove_own(blended, rows, np.maximum(whole, 0.0), own)  # Fourier's rounding
 
 
 def _remove_own(blended: Blend, rows: HeldOutAngles, whole: FloatArray, own: FloatArray) -> FloatArray:
@@ -161,10 +173,8 @@ def candidate_concentrations(largest: float, around: float | None = None) -> Flo
 
 def fit_smoothing(blended: Blend, rows: HeldOutAngles, candidates: FloatArray) -> Smoothing:
     """κ and ε of the highest likelihood."""
-    spectrum = np.fft.rfft(blended.shares, axis=1)
     best = Smoothing(float(candidates[0]), 0.5, -np.inf)
-    for concentration in candidates:
-        density = _densities(blended, spectrum, rows, float(concentration))
+    for concentration, density in zip(candidates, _densities(blended, rows, candidates), strict=True):
         share = _fit_uniform_share(density, rows.weights)
         value = float(rows.weights @ np.log((1.0 - share) * density + share / (2.0 * np.pi)))
         if value > best.value:
@@ -180,12 +190,6 @@ def _fit_uniform_share(density: FloatArray, weights: FloatArray) -> float:
         mass = float(weights @ (uniform / (uniform + (1.0 - share) * density)))
         share = float(np.clip((mass + 0.05) / (total + 0.1), 1e-4, 0.5))
     return share
-
-
-def interpolate(table: FloatArray, position: np.ndarray, angles: FloatArray) -> FloatArray:
-    """Densities at angles, linear between the nodes: as fine as the histograms are."""
-    left, part = _locate(angles)
-    return (1.0 - part) * table[position, left] + part * table[position, (left + 1) % NODES]
 
 
 def _locate(angles: FloatArray) -> tuple[np.ndarray, FloatArray]:
@@ -437,12 +441,41 @@ class KernelCircularRegressor(LocalRegressor):
         nearest = cKDTree(self._inputs).query(self._inputs, k=2)[0][:, 1]
         return np.geomspace(0.3 * float(np.median(nearest)), float(width), 16).tolist()
 
-    def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray) -> Iterator[FloatArray]:
-        square = cdist(X, self._inputs, "sqeuclidean")
-        without = np.flatnonzero(own >= 0)
-        square[without, own[without]] = np.inf
+    def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray) -> Iterator[Any]:
+        tree = cKDTree(self._inputs)
         # Relative to the nearest input: far from all of them the nearest ones decide, and nothing underflows.
-        least = square.min(axis=1, keepdims=True)
-        square -= np.where(np.isfinite(least), least, 0.0)
+        with np.errstate(over="ignore"):
+            least = tree.query(X, k=[1, 2])[0][np.arange(len(X)), (own >= 0).astype(int)] ** 2
+        square = None
         for scale in scales:
-            yield np.exp(-0.5 * square / scale**2)
+            if square is None:
+                near = self._near_weights(tree, X, least, scale, own)
+                if near is not None:
+                    yield near
+                    continue
+                square = cdist(X, self._inputs, "sqeuclidean")
+                without = np.flatnonzero(own >= 0)
+                square[without, own[without]] = np.inf
+                square -= np.where(np.isfinite(least), least, 0.0)[:, None]
+            weights = square * (-0.5 / scale**2)
+            yield np.exp(weights, out=weights)
+
+    def _near_weights(
+        self, tree: cKDTree, X: FloatArray, least: FloatArray, scale: float, own: np.ndarray
+    ) -> csr_array | None:
+        """Weights of the inputs within reach of each query; None where these are more than a twentieth of all.
+
+        Farther ones weigh less than e^-40 of the nearest, whose squared distance is `least`.
+        """
+        if not np.isfinite(least).all():
+            return None
+        reach = np.sqrt(least + 80.0 * scale**2)
+        some = np.linspace(0, len(X) - 1, min(len(X), 50)).astype(int)
+        if tree.query_ball_point(X[some], reach[some], return_length=True).mean() > 0.05 * len(self._inputs):
+            return None
+        found = tree.query_ball_point(X, reach)
+        rows = np.repeat(np.arange(len(X)), [len(one) for one in found])
+        columns = np.concatenate([np.asarray(one, dtype=np.int64) for one in found])
+        square = ((X[rows] - self._inputs[columns]) ** 2).sum(axis=1) - least[rows]
+        values = np.where(columns == own[rows], 0.0, np.exp(-0.5 / scale**2 * square))
+        return csr_array((values, (rows, columns)), shape=(len(X), len(self._inputs)))
