@@ -13,7 +13,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from portable import von_mises_draws
 
 from mgvm import angles
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 
 ANY = st.floats(-1e6, 1e6)
 RADIANS = st.floats(-np.pi, np.pi)

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose
 
 from mgvm import angles
 from mgvm._circular_statistics import _kuiper_within, _walk_tail, _walk_tail_by_saddlepoint, _watson_tail
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 
 ONE_SAMPLE = [angles.rayleigh_test, angles.kuiper_test, angles.watson_test]
 TWO_SAMPLES = [angles.watson_two_sample_test, angles.mardia_watson_wheeler_test]

@@ -18,11 +18,38 @@ ROOT = Path(__file__).resolve().parent.parent
 SOURCE = ROOT / "src" / "mgvm"
 
 MOST_MODULES = 16  # in a folder, `__init__` aside
+MOST_IN_ALL = 155  # modules of the library, `__init__` aside
 SHORTEST_ALONE = 250  # lines of a private module that one other module imports
 MOST_CONSTANTS = 199  # names of numbers at the level of modules
 
 # Private modules that are short, have one importer, and stay, each with the reason.
 ALONE: dict[str, str] = {}
+
+# Private modules that tests import besides `_numerics`, each with the reason; all else is tested by public names.
+TESTED_BY_THEMSELVES = {
+    "mgvm._atomic": "a write that is cut short",
+    "mgvm._circular_statistics": "tails of null distributions against exact sums",
+    "mgvm._grids": "nodes with the same bits as the library's",
+    "mgvm._newton": "steps that must be damped or refused",
+    "mgvm._progress": "how soon progress is shown",
+    "mgvm._threads": "settings of the machine",
+    "mgvm._validation": "every message",
+    "mgvm.inference._coordinate_ascent": "numerics: a single update",
+    "mgvm.inference._exact_chain": "numerics: messages",
+    "mgvm.inference._exact_grid": "numerics: batches, draws of cells",
+    "mgvm.inference._expectation_propagation": "numerics: shifts of a mode",
+    "mgvm.inference._grid_cells": "numerics: bounds on cells",
+    "mgvm.inference._mean_field": "numerics: planes of an update",
+    "mgvm.inference._moves": "numerics: each move leaves its target as it is",
+    "mgvm.inference._planar_gaussian": "numerics: 2 x 2 algebra",
+    "mgvm.inference._tilted": "numerics: tilted moments",
+    "mgvm.learning._edge_tests": "numerics: p-values that are combined",
+    "mgvm.learning._likelihood": "numerics: statistics of edges",
+    "mgvm.learning._pseudo_likelihood": "numerics: gradient and products",
+    "mgvm.learning._score_matching": "blocks that are sent to workers",
+    "mgvm.plots._axes": "scales of axes",
+    "mgvm.plots._torus": "numerics: a smoothed density",
+}
 
 # Words of another time: DESIGN.md and `docs/architecture.md` say what stands in their place.
 FORBIDDEN = {"law", "laws", "road", "roads", "penal", "outer", "sides", "words", "pages", "jobs"}
@@ -79,6 +106,7 @@ def parts(name):
 def test_folders_are_small():
     count = Counter(path.parent for path in MODULES)
     assert {folder.name: n for folder, n in count.items() if n > MOST_MODULES} == {}
+    assert len(MODULES) <= MOST_IN_ALL
 
 
 def test_private_modules_have_two_importers_or_are_long():
@@ -128,6 +156,15 @@ def test_the_layers_name_every_package():
 def test_naive_twins_import_nothing_of_the_library(path):
     used = {name.split(".")[0] for name in imported(ast.parse(path.read_text(encoding="utf-8")))}
     assert "mgvm" not in used
+
+
+def test_tests_use_public_names():
+    private = {dotted(path) for path in MODULES if re.search(r"\._[a-z]", dotted(path))}
+    trees = (ast.parse(path.read_text(encoding="utf-8")) for path in sorted((ROOT / "tests").rglob("*.py")))
+    used = {name for tree in trees for name in imported(tree) if name in private}
+    used = {name for name in used if not name.startswith("mgvm._numerics")}
+    assert sorted(used - TESTED_BY_THEMSELVES.keys()) == []
+    assert sorted(TESTED_BY_THEMSELVES.keys() - used) == [], "these need no excuse any more"
 
 
 def test_no_test_holds_a_stop_watch():

@@ -10,7 +10,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import mgvm
 from mgvm import scores
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 
 KAPPAS = [0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6]
 KINDS = ["angular", "cosine"]

@@ -7,7 +7,7 @@ from naive import torus
 from portable import polar, turned
 
 from mgvm import MGvM
-from mgvm.natural.parameters import Natural
+from mgvm.natural import Natural
 
 
 def distribution_of(*parameters):

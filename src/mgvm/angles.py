@@ -26,7 +26,7 @@ from mgvm._circular_statistics import (
     watson_test,
     watson_two_sample_test,
 )
-from mgvm._validation import FloatArray
+from mgvm._validation import DegreesWarning, FloatArray
 
 __all__ = [
     "wrap",
@@ -45,6 +45,7 @@ __all__ = [
     "circular_linear_correlation",
     "CircularTest",
     "DirectionInterval",
+    "DegreesWarning",
     "to_cos_sin",
     "from_cos_sin",
     "from_degrees",

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from mgvm import GvM, ProjectedNormal, VonMises, WrappedNormal
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 
 NAN, INF = float("nan"), float("inf")
 PARAMETERS = {

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from portable import cos, product, rotation, sin, spaced
 
 from mgvm import ProjectedNormal, WrappedNormal
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 from mgvm.circle import CircularDistribution, base
 from mgvm.circle import projected_normal as plane
 

@@ -11,7 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from portable import spaced
 
 from mgvm import WrappedNormal
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 from mgvm.circle import CircularDistribution, base
 
 SIGMAS = [1e-8, 1e-5, 1e-3, 0.05, 0.3, 0.36, 0.7, 1.0, 1.3, 1.49999, 1.5, 1.50001, 1.8, 2.5, 3.5, 4.9]

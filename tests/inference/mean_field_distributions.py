@@ -9,7 +9,7 @@ from portable import polar
 from scipy import sparse
 
 from mgvm.inference import ConvergenceWarning, mean_field
-from mgvm.natural.parameters import Natural
+from mgvm.natural import Natural
 
 
 def draw(rng, *shape):

@@ -14,8 +14,7 @@ from scipy.special import i0e
 from mgvm import GridDensity, GvM, MGvM
 from mgvm.inference import ChainResult, LogNormalizer, exact_chain
 from mgvm.inference._exact_chain import Messages, chain_log_normalizers
-from mgvm.natural.graph import forest
-from mgvm.natural.parameters import Natural, concentrations, natural
+from mgvm.natural import Natural, concentrations, forest, natural
 
 CHAIN = [(0, 1), (1, 2)]
 

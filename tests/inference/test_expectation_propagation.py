@@ -13,8 +13,7 @@ from scipy import sparse
 from mgvm import GvM, MGvM, MultivariateWrappedNormal
 from mgvm.inference import ConvergenceWarning, LogNormalizer, exact_chain, exact_grid, expectation_propagation
 from mgvm.inference import _expectation_propagation as ep
-from mgvm.natural.density import log_densities
-from mgvm.natural.parameters import Natural
+from mgvm.natural import Natural, log_densities
 
 
 def exponential_kernel(size, length, variance):

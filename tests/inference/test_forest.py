@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import sparse
 
-from mgvm.natural.graph import cycle_message, edges, forest
-from mgvm.natural.parameters import Natural
+from mgvm.natural import Natural, cycle_message, edges, forest
 
 
 def distribution_of(size, pairs, *, sums=(), make=np.asarray):

@@ -16,8 +16,7 @@ from mgvm._numerics import gibbs as compiled
 from mgvm.inference import ConvergenceWarning, exact_chain, exact_grid, gibbs
 from mgvm.inference._moves import DenseSweeps, angles, odd_harmonics, reflection_axis, states
 from mgvm.inference.diagnostics import effective_sample_size
-from mgvm.natural.density import log_densities
-from mgvm.natural.parameters import natural, sparse_coupling
+from mgvm.natural import log_densities, natural, sparse_coupling
 
 
 def random_distribution(seed, dimension, order=2, scale=0.5):

@@ -15,7 +15,7 @@ from mgvm._numerics.gvm import gvm_facts
 from mgvm.inference import ConvergenceWarning, _coordinate_ascent, mean_field
 from mgvm.inference._coordinate_ascent import gvm_step, sweeper, von_mises_step
 from mgvm.inference._mean_field import planes
-from mgvm.natural.parameters import Natural, concentrations
+from mgvm.natural import Natural, concentrations
 
 
 def log_normalizers(dist):

@@ -7,7 +7,7 @@ import pytest
 from inference.mean_field_distributions import as_sparse, quietly, random_distribution
 
 from mgvm.inference import ConvergenceWarning, mean_field
-from mgvm.natural.parameters import Natural
+from mgvm.natural import Natural
 
 
 @pytest.mark.parametrize("store", [lambda dist: dist, as_sparse])

@@ -14,7 +14,7 @@ from mgvm._numerics.gvm import gvm_facts
 from mgvm.inference import _coordinate_ascent, mean_field
 from mgvm.inference._coordinate_ascent import gvm_step, sweeper
 from mgvm.inference._mean_field import planes
-from mgvm.natural.parameters import Natural, dense_coupling
+from mgvm.natural import Natural, dense_coupling
 
 
 @pytest.mark.jit_only

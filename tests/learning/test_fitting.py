@@ -10,12 +10,12 @@ from naive.torus import random_parameters
 from portable import cholesky, polar, product
 
 from mgvm import MGvM
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 from mgvm.inference import ConvergenceWarning, exact_grid, gibbs
 from mgvm.learning import Submodel, fit_torus, pseudo_likelihood, score_matching
 from mgvm.learning.fitting import alternatives, coupling_signs, discrepancy, may_have_spurious_modes
 from mgvm.learning.rows import as_rows
-from mgvm.natural.parameters import pack, statistics
+from mgvm.natural import pack, statistics
 
 CHAIN = MGvM(a=[2.0, 0.0, 0.0, 1.0, 0.0], P=np.diag([1.2] * 4, 1) + np.diag([1.2] * 4, -1))
 

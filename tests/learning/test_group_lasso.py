@@ -8,7 +8,7 @@ from naive import edges as naive
 from torus_distributions import chain_distribution
 
 from mgvm.learning import regularization_path, score_matching
-from mgvm.natural.parameters import pack
+from mgvm.natural import pack
 
 
 @pytest.mark.parametrize("order", [1, 2])

@@ -13,7 +13,7 @@ from torus_distributions import distribution_of
 from mgvm.inference import ConvergenceWarning, exact_chain, exact_grid
 from mgvm.learning import likelihood
 from mgvm.learning._likelihood import EdgeStatistics
-from mgvm.natural.parameters import pack, unpack
+from mgvm.natural import pack, unpack
 
 
 def naive_fit(x, weights, order, model=None, n=40):

@@ -11,7 +11,7 @@ from mgvm import MGvM
 from mgvm.inference import ConvergenceWarning
 from mgvm.learning import fit_torus, pseudo_likelihood
 from mgvm.learning.missing import expectation, measure_drift, redraw
-from mgvm.natural.parameters import Natural, pack
+from mgvm.natural import Natural, pack
 
 DIST = MGvM(
     a=[1.0, 0.5j, -0.7],

@@ -13,7 +13,7 @@ from mgvm.learning import pseudo_likelihood, score_matching
 from mgvm.learning._pseudo_likelihood import PseudoLikelihood, coupling_gradient, real_coupling
 from mgvm.learning.rows import as_rows
 from mgvm.learning.standard_errors import score_matching_errors
-from mgvm.natural.parameters import Natural, pack, unpack
+from mgvm.natural import Natural, pack, unpack
 
 SHAPES = [(1, 1), (1, 3), (2, 3), (3, 1), (3, 2), (4, 2)]
 

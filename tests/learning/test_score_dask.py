@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 from portable import product
 
-from mgvm._validation import DegreesWarning
+from mgvm import natural
+from mgvm.angles import DegreesWarning
 from mgvm.learning import score_matching
-from mgvm.natural import parameters
 
 da = pytest.importorskip("dask.array")
 
@@ -20,7 +20,7 @@ def angles(count, dimension):
 
 
 def difference(one, other):
-    a, b = parameters.pack(one.natural), parameters.pack(other.natural)
+    a, b = natural.pack(one.natural), natural.pack(other.natural)
     return abs(a - b).max() / abs(a).max()
 
 

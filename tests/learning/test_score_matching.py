@@ -10,15 +10,14 @@ from portable import product
 from scipy import stats
 from torus_distributions import distribution_of, random_distribution
 
-from mgvm import MGvM
-from mgvm._validation import DegreesWarning
+from mgvm import MGvM, natural
+from mgvm.angles import DegreesWarning
 from mgvm.inference import ConvergenceWarning
 from mgvm.learning import Submodel, score_matching
 from mgvm.learning.row_sums import MemoryRows
 from mgvm.learning.rows import as_rows
 from mgvm.learning.score_operator import ScoreOperator
 from mgvm.learning.submodel import NAMES
-from mgvm.natural import parameters
 
 
 def angles(seed, count, dimension, spread=1.0):
@@ -30,7 +29,7 @@ def angles(seed, count, dimension, spread=1.0):
 
 
 def flat(dist):
-    return parameters.pack(dist.natural if hasattr(dist, "natural") else dist)
+    return natural.pack(dist.natural if hasattr(dist, "natural") else dist)
 
 
 def difference(found, wanted):
@@ -105,7 +104,7 @@ def test_products_gradients_and_objective_of_the_operator(order, name):
     theta = flat(dist)
 
     def projected(vector):
-        return flat(model.project(parameters.unpack(vector, 4, model.order)))
+        return flat(model.project(natural.unpack(vector, 4, model.order)))
 
     vector = operator.vector(dist)
     product = operator.apply(vector)

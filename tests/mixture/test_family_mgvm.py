@@ -11,7 +11,7 @@ from mgvm._numerics import torus_moments
 from mgvm.inference import exact_grid
 from mgvm.learning import likelihood
 from mgvm.mixture.families.mgvm import MGvMFamily
-from mgvm.natural.parameters import pack
+from mgvm.natural import pack
 
 
 def two_clouds(dimension, count=400):

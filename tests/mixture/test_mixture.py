@@ -14,7 +14,7 @@ from sklearn.exceptions import NotFittedError
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 from mgvm import GridDensity, TorusMixture
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 from mgvm.inference import ConvergenceWarning
 from mgvm.mixture import em
 from mgvm.mixture.families.directed import DirectedFamily

@@ -8,7 +8,7 @@ from naive import torus
 from scipy import sparse
 
 from mgvm.inference._moves import DenseSweeps, GeneralSweeps, SparseSweeps, angles, rotate, states
-from mgvm.natural.parameters import Natural
+from mgvm.natural import Natural
 
 
 def random_distribution(dimension, seed, *, alike=False, order=1, edges=None):

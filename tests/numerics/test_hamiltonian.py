@@ -8,7 +8,7 @@ from naive import torus
 
 from mgvm._numerics.gibbs import Metric
 from mgvm.inference._moves import DenseSweeps, HamiltonianMoves, angles, precision, states
-from mgvm.natural.parameters import Natural
+from mgvm.natural import Natural
 
 
 def random_distribution(dimension, order, *, alike=False):

@@ -10,7 +10,7 @@ from torus_distributions import bimodal, distribution_of, ridge
 
 from mgvm._numerics import torus_moments as frame
 from mgvm.inference import exact_grid
-from mgvm.natural.parameters import pack, statistics
+from mgvm.natural import pack, statistics
 
 
 def moments_of(dists, anchor, **options):

@@ -16,7 +16,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import GvM, ProjectedNormal, WrappedNormal
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 from mgvm.regression.base import Training, merge_replicates
 from mgvm.regression.baselines import (
     ForestCircularRegressor,

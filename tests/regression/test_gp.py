@@ -13,7 +13,7 @@ from sklearn.preprocessing import StandardScaler
 from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import CircularGPRegressor
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 from mgvm.circle import GridDensity
 from mgvm.inference import ConvergenceWarning
 from mgvm.regression.base import Training, merge_replicates

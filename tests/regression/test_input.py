@@ -17,7 +17,7 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
 
 from mgvm import CircularGPRegressor, CircularStackingRegressor, HarmonicGPRegressor
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 from mgvm.inference import ConvergenceWarning
 from mgvm.regression.baselines import (
     GvMRegressor,

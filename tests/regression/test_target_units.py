@@ -10,7 +10,7 @@ from sklearn.gaussian_process.kernels import RBF
 
 import mgvm
 from mgvm import CircularGPRegressor, CircularRegressor, CircularStackingRegressor, HarmonicGPRegressor, angles
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 from mgvm.regression import baselines
 from mgvm.regression.base import BaseCircularRegressor
 

@@ -87,7 +87,6 @@ EVIL = '<script>alert("x")</script>&amp;\'"'
     "use",
     [
         lambda page: page.section(EVIL),
-        lambda page: page.subsection(EVIL),
         lambda page: page.text(EVIL),
         lambda page: page.items([EVIL]),
         lambda page: page.facts({EVIL: EVIL}),

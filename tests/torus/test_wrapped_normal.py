@@ -14,7 +14,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from portable import cholesky, product, spaced
 
 from mgvm import MGvM, MultivariateWrappedNormal, WrappedNormal
-from mgvm._validation import DegreesWarning
+from mgvm.angles import DegreesWarning
 from mgvm.circle import CircularDistribution, base
 from mgvm.inference import ConvergenceWarning
 from mgvm.torus import lattice, wrapped_normal

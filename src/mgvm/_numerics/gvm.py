@@ -35,6 +35,10 @@ def is_small(evaluations: int) -> bool:
 # Such are the conditional distributions of one angle on a grid of others: natural parameters that differ in η₁, and
 # share the others in long runs. The harmonics are summed once a run at the nodes of a trapezoid rule, so that a
 # distribution costs one exponential a node whatever its order.
+#
+# The products of matrices below (`EvenRule`) give the same to rounding. On one core they take 1.1 to 2 times as long on
+# such runs (order 3, 20,000 distributions, 64 nodes: 6.3 ms, here 3.3), and a whole `exact_grid` of three angles up to
+# 1.4 times; here a kernel must be compiled, which harmonic regressions are spared. So both stay.
 
 
 @entry(fastmath={"contract"})

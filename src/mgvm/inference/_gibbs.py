@@ -38,8 +38,7 @@ from mgvm.inference._moves import (
     sweeps,
 )
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer
-from mgvm.natural.density import log_densities
-from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, natural, natural_first
+from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, log_densities, natural, natural_first
 
 
 @dataclass(frozen=True)

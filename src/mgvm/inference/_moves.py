@@ -18,8 +18,7 @@ from mgvm._numerics import gibbs as kernel
 from mgvm._numerics.gibbs import DenseDistribution, Leapfrog, Metric, Round
 from mgvm._numerics.gvm import gvm_sample
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.natural.density import log_densities
-from mgvm.natural.parameters import Natural, dense_coupling, dense_matrices, sparse_coupling
+from mgvm.natural.parameters import Natural, dense_coupling, dense_matrices, log_densities, sparse_coupling
 
 # ---- states ---------------------------------------------------------------------------------------------------------
 

@@ -29,8 +29,7 @@ from mgvm.learning.exact_likelihood import Space, evaluate, newton_step
 from mgvm.learning.result import TorusFit
 from mgvm.learning.rows import WeightedRows
 from mgvm.learning.submodel import Submodel
-from mgvm.natural.density import log_densities
-from mgvm.natural.parameters import Natural, pack, statistics, unpack
+from mgvm.natural.parameters import Natural, log_densities, pack, statistics, unpack
 
 # Fits completed rows, beginning at a distribution.
 Learner = Callable[[WeightedRows, Natural], TorusFit]

@@ -1,2 +1,2 @@
-from mgvm.mixture.conditional import ConditionalMixture as ConditionalMixture
 from mgvm.mixture.estimator import TorusMixture as TorusMixture
+from mgvm.mixture.missing import ConditionalMixture as ConditionalMixture

@@ -25,11 +25,10 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning.rows import WeightedRows, as_rows, circular_variance
 from mgvm.mixture import em, missing
-from mgvm.mixture.conditional import ConditionalMixture, condition_mixture
 from mgvm.mixture.em import Mixture, MixtureFit
 from mgvm.mixture.families.base import Family, join
 from mgvm.mixture.families.directed import DirectedFamily
-from mgvm.mixture.missing import Size
+from mgvm.mixture.missing import ConditionalMixture, Size, condition_mixture
 
 FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal")
 

@@ -70,10 +70,6 @@ class Page:
         self._sections.append((place, heading))
         return self._add(f'<h2 id="{escape(place)}">{inline(heading)}</h2>')
 
-    def subsection(self, heading: str) -> Self:
-        """Begin a part of a section."""
-        return self._add(f"<h3>{inline(heading)}</h3>")
-
     def text(self, *paragraphs: str) -> Self:
         """Paragraphs."""
         return self._add(*(f"<p>{inline(paragraph)}</p>" for paragraph in paragraphs))

@@ -22,7 +22,7 @@ from mgvm.inference._exact_grid import GridResult, exact_grid, grid_log_normaliz
 from mgvm.inference._gibbs import independent_draws
 from mgvm.inference.result import LogNormalizer
 from mgvm.learning.result import TorusFit, frame_of_edges
-from mgvm.natural import density, forms, parameters
+from mgvm.natural import forms, parameters
 from mgvm.natural.graph import forest, without_rounding
 from mgvm.natural.parameters import Matrix, Natural
 
@@ -344,11 +344,11 @@ class MGvM(FrozenValue):
     def log_density(self, x: ArrayLike) -> FloatArray:
         """Log density at x (..., D) without the normaliser; the axes in front broadcast against the batch."""
         points = forms.check_points(x, self.dimension)
-        rows = density.log_densities(self._natural, points.reshape(-1, self.dimension)).reshape(points.shape[:-1])
+        rows = parameters.log_densities(self._natural, points.reshape(-1, self.dimension)).reshape(points.shape[:-1])
         if not self.batch_shape:
             return rows[()]
         try:
-            first = np.einsum("...d,...d->...", density.unit_points(points), self.a.conj()).real
+            first = np.einsum("...d,...d->...", parameters.unit_points(points), self.a.conj()).real
         except ValueError:
             shapes = f"x of shape {points.shape} does not broadcast against the batch {self.batch_shape}"
             raise ValueError(shapes) from None

@@ -1,0 +1,13 @@
+from mgvm.natural.graph import cycle_message as cycle_message
+from mgvm.natural.graph import edges as edges
+from mgvm.natural.graph import forest as forest
+from mgvm.natural.parameters import Natural as Natural
+from mgvm.natural.parameters import TorusDistribution as TorusDistribution
+from mgvm.natural.parameters import concentrations as concentrations
+from mgvm.natural.parameters import dense_coupling as dense_coupling
+from mgvm.natural.parameters import log_densities as log_densities
+from mgvm.natural.parameters import natural as natural
+from mgvm.natural.parameters import pack as pack
+from mgvm.natural.parameters import sparse_coupling as sparse_coupling
+from mgvm.natural.parameters import statistics as statistics
+from mgvm.natural.parameters import unpack as unpack
