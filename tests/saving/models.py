@@ -16,6 +16,7 @@ from mgvm.regression import (
     CircularRegressor,
     CircularStackingRegressor,
     HarmonicGPRegressor,
+    RecalibratedRegressor,
 )
 from mgvm.regression.baselines import (
     ForestCircularRegressor,
@@ -84,6 +85,10 @@ REGRESSORS: dict[str, tuple[Callable[[], Any], np.ndarray]] = {
     "kernels": (lambda: KernelCircularRegressor().fit(PLANE, ON_PLANE), PLANE + 0.1),
     "nearest": (lambda: NeighborsCircularRegressor().fit(PLANE, ON_PLANE), PLANE + 0.1),
     "forest": (lambda: ForestCircularRegressor(5).fit(PLANE, ON_PLANE), PLANE + 0.1),
+    "recalibrated": (
+        lambda: RecalibratedRegressor(GvMRegressor(), "constant").fit(PLANE, ON_PLANE),
+        PLANE + 0.1,
+    ),
     "front door": (lambda: CircularRegressor(["planar", "kernel", "forest", "none"]).fit(PLANE, ON_PLANE), PLANE + 0.1),
     "stacked": (
         lambda: CircularStackingRegressor([("a", GvMRegressor()), ("b", NeighborsCircularRegressor())]).fit(
