@@ -1,4 +1,4 @@
-"""What recalibration gains on held-out angles: shipped data, and simulations from the model itself, where it must not lose.
+"""What recalibration gains on held-out angles: shipped data, and simulations from the model, where it must not lose.
 
 python benchmarks/bench_recalibration.py
 """
@@ -72,7 +72,7 @@ def measure(case: Case) -> list[str]:
 def main() -> None:
     """Print the table."""
     rows = [measure(case) for case in (*shipped(), *simulated())]
-    table(["data", "correction", "gain, nats", "in 50 % regions", "CPU s of the fit"], rows)
+    table("Recalibration", ["data", "correction", "gain, nats", "in 50 % regions", "CPU s of the fit"], rows)
 
 
 if __name__ == "__main__":
