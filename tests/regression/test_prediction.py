@@ -167,3 +167,10 @@ def test_narrow_predictions_hold_the_mass_they_say(model, make):
     share = (middle * np.diff(x) * some).sum(axis=1) / (some.sum(axis=1) / 4000)
     assert share == pytest.approx(np.ones(5), abs=2e-2)
     assert (scores.crps(dist, np.ones(5)) >= 0.0).all()
+
+
+def test_a_direction_that_is_not_known_takes_the_noise_without_complaint():
+    """No peak among others that have one: nothing is subtracted from infinity aloud."""
+    natural = np.array([[0.0, 0.0, 0.0, 0.0, 0.0], [3.0, 1.0, -0.1, 0.0, -0.1]])
+    dist = convolve_noise(project_natural(natural, 0.0), GvMNoise(1), np.arcsinh([50.0]))
+    np.testing.assert_allclose(dist[0].pdf(FINE[::512]), 0.5 / np.pi, rtol=1e-9)

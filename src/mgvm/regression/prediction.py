@@ -351,11 +351,11 @@ def _is_within_windows(latent: GridDensity, peaks: Features) -> np.ndarray:
     top, *ends = np.split(_log_latent(latent, np.cos(angles), np.sin(angles)), 3, axis=1)
     within = (np.maximum(*ends) < top.max(axis=1, keepdims=True) - 0.9 * _DEEP) | ~there
     ordered = np.sort(np.where(there, np.mod(place, _TURN), np.inf), axis=1)
-    with np.errstate(invalid="ignore"):
-        gaps = np.diff(ordered, axis=1, append=ordered[:, :1] + _TURN)
     count = there.sum(axis=1, keepdims=True)
     last = np.take_along_axis(ordered, np.maximum(count - 1, 0), axis=1)
-    gaps = np.where(np.isfinite(gaps), gaps, ordered[:, :1] + _TURN - last)
+    with np.errstate(invalid="ignore"):  # where there is no peak, or none after the last
+        gaps = np.diff(ordered, axis=1, append=ordered[:, :1] + _TURN)
+        gaps = np.where(np.isfinite(gaps), gaps, ordered[:, :1] + _TURN - last)
     return np.asarray(within.all(axis=1) & (gaps > 2.0 * reach).all(axis=1) & (count[:, 0] > 0))
 
 
