@@ -58,7 +58,9 @@ def use_estimator(name):
     x, y, rows, numbers = tiny_data()
     if hasattr(make, "predict_dist"):
         parts = [("without inputs", GvMRegressor()), ("kernels", KernelCircularRegressor())]
-        fitted = (make(parts) if "estimators" in inspect.signature(make).parameters else make()).fit(x, y)
+        options = inspect.signature(make).parameters
+        given = (parts,) if "estimators" in options else (parts[0][1],) if "estimator" in options else ()
+        fitted = make(*given).fit(x, y)
         answer = fitted.predict_dist(x[:3]).logpdf(y[:3])
     elif hasattr(make, "denoise"):
         fitted = make(2).fit(numbers)
