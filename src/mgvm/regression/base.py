@@ -170,7 +170,6 @@ def validate_training(
     y: Any,
     sample_weight: ArrayLike | None = None,
     *,
-    min_rows: int = 1,
     scales: bool = True,
 ) -> Training:
     """Training data as an estimator takes them; messages name what is wrong, where, and the cure.
@@ -181,7 +180,7 @@ def validate_training(
         validate_data(estimator, X, None)  # it says that y is required
     check.refuse_text(X, _ENCODE)
     with check.validating("X"):
-        inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
+        inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False)
     refuse_holes(X, inputs)
     angles = check_targets(y, getattr(estimator, "unit", "radians"))
     if angles.size != inputs.shape[0]:
