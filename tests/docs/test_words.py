@@ -18,6 +18,7 @@ PAGES = [
 ]
 SCRIPTS = [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "src").rglob("*.py"))]
 MOST_COLUMNS = 7
+MOST_CHARACTERS = 96  # of a line of code: what stands beside both sidebars on a screen of 1280 pixels
 
 # What not to say, as a pattern, and what to say instead.
 WORDS = {
@@ -100,6 +101,18 @@ def test_tables_fit_on_a_page(page):
     headers = tables(prose(page))
     assert [header for header in headers if len(header) > MOST_COLUMNS] == []
     assert [header for header in headers if {"target", "aim", "missed"} & set(header)] == []
+
+
+def code(page):
+    """The lines of code of a page."""
+    blocks = re.findall(r"^```[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.suffix == ".md"], ids=lambda path: path.name)
+def test_code_fits_on_a_page(page):
+    widest = 105 if page.name == "README.md" else MOST_CHARACTERS  # GitHub has a sidebar less
+    assert [line for line in code(page) if len(line) > widest] == []
 
 
 def test_examples_tell_what_was_measured_and_not_what_was_hoped_for():
