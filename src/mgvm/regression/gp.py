@@ -28,6 +28,7 @@ from mgvm.regression.base import (
     folds_of,
     keep_rows_apart,
     merge_replicates,
+    split_whole,
     validate_queries,
     validate_training,
 )
@@ -531,9 +532,7 @@ def choose_radial_scale(
         raise ValueError(
             f"radial_scale='cv' needs 2 {what} at least to hold one out, got {count}; use radial_scale='soft'"
         )
-    from sklearn.model_selection import GroupKFold  # here, since it loads all metrics
-
-    folds = list(GroupKFold(min(n_folds, count), shuffle=True, random_state=0).split(rows, groups=units))
+    folds = split_whole(units, n_folds)
     found: dict[float, FloatArray] = {}
     for scale in _CANDIDATES:
         densities = np.empty(rows.size)
