@@ -164,7 +164,10 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         check.refuse_text(X, "leave it out, or make angles of it first")
         with check.validating("X", X):
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
-        data = _merge_copies(self._in_radians(x), sample_weight)
+        angles = self._in_radians(x)
+        if self.unit != "radians":  # of which the learner warns
+            check.warn_of_units(x, self.unit, X)
+        data = _merge_copies(angles, sample_weight)
         _check_settings(self, data)
         rng = check.generator(self.random_state, "random_state")
         warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None

@@ -228,7 +228,7 @@ def maximize(sums: Statistics, structure: Structure, prior: priors.Prior) -> Par
 def residual(sums: Statistics, weights: FloatArray) -> float:
     """Σ E|y - Ww|² over all entries seen."""
     twice = np.einsum("mp,mp->", weights, sums.cross)
-    square = np.einsum("mp,mpq,mq->", weights, sums.second, weights, optimize=True)
+    square = np.einsum("mp,mp->", weights, (sums.second @ weights[:, :, None])[:, :, 0])
     return float(sums.squares.sum() - 2.0 * twice + square)
 
 
