@@ -12,10 +12,8 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
-from mgvm import scores
 from mgvm._validation import FloatArray
 from mgvm.plots._axes import flat_axes, scale_of
-from mgvm.regression.prediction import on_own_nodes
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -68,6 +66,9 @@ def calibration(
     >>> line.get_ydata()  # a dist that is too narrow
     array([0.22, 0.53])
     """
+    from mgvm import scores  # here, since these triple the time of the import
+    from mgvm.regression.prediction import on_own_nodes
+
     nominal = np.linspace(0.02, 0.98, 49) if masses is None else np.ravel(check.fraction(masses, "masses"))
     seen = _seen(dist, y)
     if seen.size and dist.batch_shape:
