@@ -52,9 +52,11 @@ class HarmonicSearchSettings:
     part: int = 300  # inputs by which choices are made
     part_weights: int = 600  # weights 2T·M at most in the choices,
     weights: int = 800  # and in the last fit
-    least_inducing: int = 50  # whatever the order
+    least_inducing: int = 50  # whatever the order,
+    most_weights: int = 1600  # unless they took more weights than this
     refine: int = 2000  # inputs at most on which hyper-parameters are refined and higher orders tried
     refine_steps: int = 2
+    variational: int = 100  # inputs up to which hyper-parameters climb the variational bound, not Laplace's evidence
     gain: float = 0.2  # nats that a step of the search must promise
     n_folds: int = 5  # of the choices, and of the last fit to many inputs
     n_last_folds: int = 10  # of the last fit to no more inputs than `part` twice
@@ -385,7 +387,9 @@ class _Learner:
     def __init__(self, candidate: _Candidate, data: _Data, settings: HarmonicSettings = engine.SETTINGS):
         self.candidate, self.data, self.settings = candidate, data, settings
         self.statistics = data.statistics(candidate.order)
+        self.variational = len(data.inputs) <= SETTINGS.variational
         self._last: tuple[FloatArray, FloatArray] | None = None  # weights, and functions at the inducing inputs
+        self._curvature: FloatArray | None = None  # of the last variational Gaussian
 
     def design(self, vector: FloatArray) -> Design:
         """Features and scales at hyper-parameters."""
@@ -400,11 +404,9 @@ class _Learner:
         try:
             features = engine.make_features(kernel, data.inputs, data.inducing)
             design = Design(features.phi, scale_matrix(scale, constant_scale, len(data.inducing)))
-            mode = engine.find_mode(design, self.statistics, self._starts(design, features), self.settings)
+            evidence, slopes = (self._bound if self.variational else self._laplace)(design, features)
         except np.linalg.LinAlgError:
             return np.inf, np.zeros(vector.size)
-        self._last = mode.weights, features.factor @ (design.scales * mode.weights)[:, :-1].T
-        slopes = engine.evidence_gradient(design, self.statistics, mode)
         both = slopes.scales[: candidate.order] + slopes.scales[candidate.order :]
         of_kernel = np.zeros(0)
         if candidate.free:
@@ -412,7 +414,30 @@ class _Learner:
             of_kernel = candidate.directions.T @ back
         gradient = np.concatenate([of_kernel, both[:, :-1].sum(axis=1) * scale, both[:, -1] * constant_scale])
         away = (vector - candidate.centre) / candidate.deviation
-        return -(mode.evidence + candidate.log_prior(vector)), away / candidate.deviation - gradient
+        return -(evidence + candidate.log_prior(vector)), away / candidate.deviation - gradient
+
+    def _laplace(self, design: Design, features: engine.Features) -> tuple[float, engine.Gradient]:
+        """The evidence by Laplace's method."""
+        mode = engine.find_mode(design, self.statistics, self._starts(design, features), self.settings)
+        self._remember(design, features, mode.weights)
+        return mode.evidence, engine.evidence_gradient(design, self.statistics, mode)
+
+    def _bound(self, design: Design, features: engine.Features) -> tuple[float, engine.Gradient]:
+        """The bound of the evidence by the variational Gaussian."""
+        starts = self._starts(design, features)
+        if self._curvature is None or not starts:
+            mode = engine.find_mode(design, self.statistics, starts, self.settings)
+            start = engine.laplace(self.statistics, mode)
+        else:
+            nothing = np.empty(0)  # of what a start need not know
+            start = Gaussian(starts[-1], nothing, self._curvature, nothing)
+        found = engine.find_gaussian(design, self.statistics, start, self.settings)
+        self._remember(design, features, found.weights)
+        self._curvature = found.curvature
+        return found.evidence, engine.bound_gradient(design, found)
+
+    def _remember(self, design: Design, features: engine.Features, weights: FloatArray) -> None:
+        self._last = weights, features.factor @ (design.scales * weights)[:, :-1].T
 
     def _starts(self, design: Design, features: engine.Features) -> list[FloatArray]:
         """The weights of the last mode, and those with which the functions stay what they were."""
@@ -553,10 +578,8 @@ class _Search:
         self.rng = check.generator(model.random_state, "random_state")
         self.prior_scale = check.single_positive(model.prior_scale, "prior_scale")
         self.n_inducing = None if model.n_inducing is None else check.integer(model.n_inducing, "n_inducing", 1)
-        self.anisotropic = model.anisotropic
-        if not isinstance(self.anisotropic, bool):
-            check.choice(self.anisotropic, "anisotropic", ["auto"])
-        self.average = bool(model.average)
+        self.anisotropic = _switch(model.anisotropic, "anisotropic")
+        self.average = _switch(model.average, "average")
         self.merged, self.blocks, self.gram = merged, blocks, model._is_gram()
         self.compared: list[tuple[str, float]] = []
         self.orders = self._orders(model.order)
@@ -567,7 +590,8 @@ class _Search:
         """The orders to try, none that the angles do not support."""
         supported = max(1, count_distinct(self.merged.replicates.angles) - 1)
         if isinstance(order, str):
-            check.choice(order, "order", ["auto"])
+            if order != "auto":
+                raise ValueError(f"order must be a whole number >= 1 or 'auto', got {order!r}")
             return tuple(t for t in SETTINGS.orders if t <= supported)
         wanted = check.integer(order, "order", minimum=1)
         if wanted > supported:
@@ -753,6 +777,15 @@ class _Search:
         )
 
 
+def _switch(value: Any, name: str) -> bool | str:
+    """True, False or "auto"."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, str) and value == "auto":
+        return value
+    raise ValueError(f"{name} must be True, False or 'auto', got {value!r}")
+
+
 class _Sample:
     """Some of the inputs, with inducing inputs for every order and folds."""
 
@@ -768,7 +801,8 @@ class _Sample:
         if self.search.n_inducing is not None:
             return min(self.search.n_inducing, len(self.inputs))
         weights = SETTINGS.weights if self.last else SETTINGS.part_weights
-        return min(max(weights // (2 * order), SETTINGS.least_inducing), len(self.inputs))
+        least = min(SETTINGS.least_inducing, SETTINGS.most_weights // (2 * order))
+        return min(max(weights // (2 * order), least, 1), len(self.inputs))
 
     def data(self, order: int) -> _Data:
         """As a candidate of an order takes it."""
