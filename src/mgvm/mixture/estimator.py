@@ -25,10 +25,10 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning.rows import WeightedRows, as_rows, circular_variance
 from mgvm.mixture import em, missing
-from mgvm.mixture.em import Mixture, MixtureFit
+from mgvm.mixture.em import Mixture, MixtureFit, Size
 from mgvm.mixture.families.base import Family, join
 from mgvm.mixture.families.directed import DirectedFamily
-from mgvm.mixture.missing import ConditionalMixture, Size, condition_mixture
+from mgvm.mixture.missing import ConditionalMixture, condition_mixture
 
 FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal")
 
@@ -177,7 +177,10 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                     family, _growth_family(family), rng, self.n_init, self.max_iter, self.tol, self._report
                 )
                 try:
-                    missing.fit_rows(fit, data, size, warm)
+                    if np.isnan(data.x).any():
+                        missing.fit_incomplete(fit, data, size, warm)
+                    else:
+                        fit.fit(data.x, data.weights, size, warm)
                 except KeyboardInterrupt:
                     if not self._keep_interrupted(fit, fits):
                         raise

@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+    validate_data,
+)
 
 from mgvm import _validation as check
 from mgvm._progress import reporter
@@ -95,12 +101,6 @@ class BaseCircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ig
         # The checks' targets are no angles, and the score no R².
         tags.regressor_tags.poor_score = True
         return tags
-
-
-def clone_in_radians(estimator: Any) -> Any:
-    """A clone that takes and gives radians, for fits to angles that are radians already."""
-    made = clone(estimator)
-    return made if getattr(made, "unit", "radians") == "radians" else made.set_params(unit="radians")
 
 
 def _indexable(X: Any) -> Any:
@@ -223,6 +223,11 @@ def merge_replicates(data: Training) -> MergedTraining:
     return MergedTraining(sorted_inputs[opening], replicates, input_of_row, angle_of_row)
 
 
+def number_inputs(data: Training) -> np.ndarray:
+    """The number of every row's distinct input, of rows without weight too."""
+    return merge_replicates(data._replace(weights=np.ones_like(data.weights))).input_of_row
+
+
 def sort_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:
     """The order that sorts rows by their first column, then the next, and where a row differs from the one before."""
     order = np.lexsort(table.T[::-1])
@@ -263,6 +268,38 @@ def folds_of(groups: ArrayLike | None, merged: MergedTraining, count: int) -> np
     if np.unique(folds).size < 2:
         raise ValueError("groups has a single label; at least two blocks are needed to hold one out")
     return folds
+
+
+# ---- rows held out --------------------------------------------------------------------------------------------------
+
+
+def split_whole(units: np.ndarray, n_folds: int, random_state: Any = 0) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows to learn from and rows to predict, of every fold; rows of one unit (input, group) stay together."""
+    from sklearn.model_selection import GroupKFold  # here, since it loads all metrics
+
+    if isinstance(random_state, np.random.Generator):  # which GroupKFold does not take
+        random_state = int(random_state.integers(2**31))
+    folds = GroupKFold(min(n_folds, int(np.unique(units).size)), shuffle=True, random_state=random_state)
+    return list(folds.split(units, groups=units))
+
+
+def clone_in_radians(estimator: Any) -> Any:
+    """A clone that takes and gives radians, for fits to angles that are radians already."""
+    made = clone(estimator)
+    return made if getattr(made, "unit", "radians") == "radians" else made.set_params(unit="radians")
+
+
+def fit_clone(estimator: Any, X: Any, y: FloatArray, weights: FloatArray | None, rows: np.ndarray | None = None) -> Any:
+    """A clone of an estimator, fitted to all rows, or to some."""
+    made = clone_in_radians(estimator)
+    if rows is not None:
+        X, y = _safe_indexing(X, rows), y[rows]
+        weights = None if weights is None else weights[rows]
+    if weights is None:
+        return made.fit(X, y)
+    if not has_fit_parameter(made, "sample_weight"):
+        raise TypeError(f"{type(made).__name__}.fit takes no sample_weight; fit without weights, or leave it out")
+    return made.fit(X, y, sample_weight=weights)
 
 
 _ENCODE = (

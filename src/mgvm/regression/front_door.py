@@ -26,7 +26,14 @@ from mgvm._progress import ProgressLines
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.regression.base import Training, check_groups, merge_replicates, validate_training
+from mgvm.regression.base import (
+    Training,
+    check_groups,
+    merge_replicates,
+    number_inputs,
+    split_whole,
+    validate_training,
+)
 from mgvm.regression.baselines.forest import ForestCircularRegressor
 from mgvm.regression.baselines.kernel import KernelCircularRegressor
 from mgvm.regression.baselines.no_input import GvMRegressor
@@ -306,7 +313,7 @@ class _Rows:
     @classmethod
     def of(cls, data: Training, groups: ArrayLike | None) -> _Rows:
         """With what is to be held out whole: groups, or inputs that have several rows each."""
-        place = merge_replicates(data._replace(weights=np.ones_like(data.weights))).input_of_row
+        place = number_inputs(data)
         if groups is not None:
             codes = check_groups(groups, data.y.size)
             if codes.max() == 0:
@@ -448,13 +455,10 @@ def _hold_out(estimator: Any, rows: _Rows, say: Callable[[str], object]) -> Floa
         return np.asarray(estimator.loo_log_density_)
     if hasattr(estimator, "held_out_log_density_"):
         return np.asarray(estimator.held_out_log_density_)
-    from sklearn.model_selection import GroupKFold  # here, since it loads all metrics
-
-    units = rows.units
-    folds = GroupKFold(min(SETTINGS.n_folds, int(np.unique(units).size)), shuffle=True, random_state=0)
-    out = np.empty(units.size)
-    for number, (train, test) in enumerate(folds.split(units, groups=units)):
-        say(f"{type(estimator).__name__}: fold {number + 1} of {folds.get_n_splits()}")
+    folds = split_whole(rows.units, SETTINGS.n_folds)
+    out = np.empty(rows.units.size)
+    for number, (train, test) in enumerate(folds):
+        say(f"{type(estimator).__name__}: fold {number + 1} of {len(folds)}")
         part = rows.data.X[train], rows.data.y[train], rows.data.weights[train]
         if not part[2].any():
             part = part[0], part[1], np.ones(train.size)

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern, Product, Sum
 
 from mgvm._numerics.smoothing import Chain, Smoothed, line_response, smooth
 from mgvm._validation import FloatArray
@@ -32,7 +31,7 @@ from mgvm.regression.engines.dense import (
     Propagation,
     leave_one_out,
 )
-from mgvm.regression.prior import NUGGET, Prior
+from mgvm.regression.prior import NUGGET, Prior, line_terms
 
 # ---- the engine -----------------------------------------------------------------------------------------------------
 
@@ -145,36 +144,7 @@ class MarkovEngine(DenseEngine):
         return engine
 
 
-# ---- the kernel -----------------------------------------------------------------------------------------------------
-
-
-class Term(NamedTuple):
-    """A Matérn kernel on a line; a constant is one of infinite length."""
-
-    variance: float
-    length: float
-    smoothness: float  # ν
-
-
-def line_terms(kernel: Any) -> list[Term] | None:
-    """The terms of a sum of constants and Matérn kernels; None of any other kernel."""
-    if isinstance(kernel, ConstantKernel):
-        return [Term(float(kernel.constant_value), math.inf, 0.5)]
-    if isinstance(kernel, Matern) and kernel.nu in (0.5, 1.5, 2.5) and np.size(kernel.length_scale) == 1:
-        return [Term(1.0, float(np.ravel(kernel.length_scale)[0]), float(kernel.nu))]
-    if not isinstance(kernel, (Sum, Product)):
-        return None
-    one, two = line_terms(kernel.k1), line_terms(kernel.k2)
-    if one is None or two is None:
-        return None
-    if isinstance(kernel, Sum):
-        return one + two
-    if not (len(one) == 1 and math.isinf(one[0].length)):
-        one, two = two, one
-    if not (len(one) == 1 and math.isinf(one[0].length)):
-        return None
-    return [term._replace(variance=one[0].variance * term.variance) for term in two]
-
+# ---- the chain of the inputs ---------------------------------------------------------------------------------------
 
 # Stationary covariances of a process of variance 1 and its derivatives, time in units of ℓ/√(2ν).
 _STATIONARY = {
