@@ -41,6 +41,7 @@ from mgvm.regression.engines.harmonic import Design, Gaussian, HarmonicSettings,
 from mgvm.regression.noise import Replicates
 from mgvm.regression.prediction import mix_densities
 from mgvm.regression.search import NEGLIGIBLE, count_distinct, curvature_root, points_around
+from mgvm.regression.stacking import simplex_weights
 
 
 @dataclass(frozen=True)
@@ -69,6 +70,8 @@ class HarmonicSearchSettings:
     hopeless: float = 0.05  # nats by which the second order may be worse than the first and still be looked at further
     inputs_a_scale: int = 5  # inputs for every column below which columns share one length scale
     n_points: int = 32  # of a predictive density
+    few: int = 60  # inputs up to which "auto" mixes what it has compared,
+    least_weight: float = 0.01  # each with this weight at least
     averaged: int = 8  # points of an average over hyper-parameters, beside the best
     unequal: float = 3.0  # ratio of spreads from which on columns are measured each by its own
 
@@ -102,9 +105,10 @@ class HarmonicGPRegressor(BaseCircularRegressor):
     n_inducing : int or None
         Inputs that stand for all where there are more: centres of k-means. None takes what 800 weights allow, a
         weight for the real and imaginary part of every harmonic at every inducing input.
-    average : bool
-        Average predictions over hyper-parameters instead of taking the best: a little safer with a few dozen inputs, at
-        nine times the cost of a prediction.
+    average : bool or "auto"
+        "auto" mixes, with 60 inputs or fewer, the kernels, orders and length scales that it has compared, with the
+        weights that make held-out angles likeliest; with more it takes the best. True averages the best over its
+        hyper-parameters, at nine times the cost of a prediction, and False takes the best alone.
     prior_scale : float
         Centre of the weak prior on standard deviations: prior_scale/t of the process of harmonic t, prior_scale of its
         constant.
@@ -157,7 +161,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         *,
         anisotropic: bool | str = "auto",
         n_inducing: int | None = None,
-        average: bool = False,
+        average: bool | str = "auto",
         prior_scale: float = 2.0,
         random_state: Any = 0,
         verbose: int = 0,
@@ -571,6 +575,12 @@ def _score(trial: _Trial) -> float:
     return trial.score
 
 
+def _held_out(trial: _Trial) -> FloatArray:
+    assert trial.solved is not None
+    assert trial.solved.held_out is not None
+    return trial.solved.held_out
+
+
 class _Search:
     """Candidates one after the other, on a part of the inputs; then the best on all."""
 
@@ -582,6 +592,7 @@ class _Search:
         self.average = _switch(model.average, "average")
         self.merged, self.blocks, self.gram = merged, blocks, model._is_gram()
         self.compared: list[tuple[str, float]] = []
+        self.tried: list[_Trial] = []
         self.orders = self._orders(model.order)
         self.kernels = self._kernels(model.kernel)
         self._lines, self._verbose = ProgressLines("HarmonicGPRegressor"), int(model.verbose)
@@ -624,6 +635,8 @@ class _Search:
         every = _Sample(self, np.arange(size), last=True)
         if size <= SETTINGS.part:
             best = self._choose(self._take(SETTINGS.part), self.orders)
+            if self.average == "auto" and size <= SETTINGS.few and self.tried:
+                return self._mix(every)
             return self._finish(self._solve(best.candidate, every, best.vector, 0), every)
         best = self._choose(self._take(SETTINGS.part), [t for t in self.orders if t <= 4] or self.orders)
         sample = every if size <= SETTINGS.refine else self._take(SETTINGS.refine, last=True)
@@ -711,9 +724,10 @@ class _Search:
         score = float(np.average(solved.held_out, weights=sample.replicates.weights))
         name = f"order {candidate.order}, {candidate.at(solved.vector)[0]}"
         self.compared.append((name, score))
+        self.tried.append(_Trial(candidate, solved.vector, score, solved))
         if self._verbose:
             self._lines(f"{name}: {score:.3f} held out", always=self._verbose > 1)
-        return _Trial(candidate, solved.vector, score, solved)
+        return self.tried[-1]
 
     def _solve(self, candidate: _Candidate, sample: _Sample, start: FloatArray, steps: int) -> _Solved:
         """The posterior after so many steps of the search, and what it says of observations held out."""
@@ -727,11 +741,29 @@ class _Search:
         return _Solved(learner, vector, design, gaussian, held_out)
 
     def _finish(self, solved: _Solved, every: _Sample) -> _Found:
-        ends = self._average(solved) if self.average else [(1.0, solved)]
+        return self._keep(self._average(solved) if self.average is True else [(1.0, solved)], every)
+
+    def _keep(self, ends: list[tuple[float, _Solved]], every: _Sample) -> _Found:
+        """Posteriors with their weights, and what they say together of observations held out."""
         logs = [(np.log(weight), *self._hold_out(one, every)) for weight, one in ends]
         alone, held_out = (np.logaddexp.reduce([one[0] + one[k] for one in logs]) for k in (1, 2))
         posteriors = [(weight, self._posterior(one, every)) for weight, one in ends]
-        return _Found(posteriors, alone, held_out, solved.gaussian.converged)
+        return _Found(posteriors, alone, held_out, all(one.gaussian.converged for _, one in ends))
+
+    def _mix(self, every: _Sample) -> _Found:
+        """All that was compared, the best first, with the weights that make held-out observations likeliest."""
+        tried = sorted(self.tried, key=_score, reverse=True)
+        table = np.stack(
+            [one.solved.held_out for one in tried if one.solved and one.solved.held_out is not None], axis=1
+        )
+        weights = simplex_weights(table, every.replicates.weights)
+        kept = [
+            (w, one) for w, one in zip(weights, tried, strict=True) if w >= SETTINGS.least_weight or one is tried[0]
+        ]
+        total = sum(w for w, _ in kept)
+        return self._keep(
+            [(float(w / total), self._solve(one.candidate, every, one.vector, 0)) for w, one in kept], every
+        )
 
     def _average(self, best: _Solved) -> list[tuple[float, _Solved]]:
         """The best hyper-parameters and others around them, with their weights by evidence and prior."""
