@@ -83,7 +83,7 @@ def reliability(
     Parameters
     ----------
     masses : array_like, shape (m,)
-        What the sets claimed, each between 0 and 1.
+        Of the highest-density regions, each between 0 and 1.
     shares : array_like, shape (m,)
         What they held, as ``mgvm.scores.coverage`` says it.
     count : int
@@ -103,7 +103,7 @@ def reliability(
     >>> from mgvm.plots import reliability
     >>> (line,) = reliability([0.5, 0.9], [0.44, 0.93], 120, marker="o")
     >>> line.axes.get_xlabel()
-    'mass that the sets claim'
+    'mass of the highest-density region'
     """
     nominal, observed = np.ravel(check.fraction(masses, "masses")), np.ravel(check.finite(shares, "shares"))
     if not nominal.size or nominal.size != observed.size:
@@ -251,8 +251,8 @@ def _dress_shares(ax: Axes) -> None:
     ax.set_xlim(0.0, 1.0)
     ax.set_ylim(0.0, 1.0)
     ax.set_aspect("equal")
-    ax.set_xlabel("mass that the sets claim")
-    ax.set_ylabel("share of what was seen in them")
+    ax.set_xlabel("mass of the highest-density region")
+    ax.set_ylabel("share of observations inside it")
 
 
 _COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")

@@ -595,7 +595,7 @@ class _Search:
         self.tried: list[_Trial] = []
         self.orders = self._orders(model.order)
         self.kernels = self._kernels(model.kernel)
-        self._lines, self._verbose = ProgressLines("HarmonicGPRegressor"), int(model.verbose)
+        self._say = ProgressLines("HarmonicGPRegressor", model.verbose)
 
     def _orders(self, order: Any) -> tuple[int, ...]:
         """The orders to try, none that the angles do not support."""
@@ -724,9 +724,8 @@ class _Search:
         score = float(np.average(solved.held_out, weights=sample.replicates.weights))
         name = f"order {candidate.order}, {candidate.at(solved.vector)[0]}"
         self.compared.append((name, score))
+        self._say(f"{name}: {score:.3f} held out")
         self.tried.append(_Trial(candidate, solved.vector, score, solved))
-        if self._verbose:
-            self._lines(f"{name}: {score:.3f} held out", always=self._verbose > 1)
         return self.tried[-1]
 
     def _solve(self, candidate: _Candidate, sample: _Sample, start: FloatArray, steps: int) -> _Solved:
