@@ -59,7 +59,7 @@ def concentrations(spread: FloatArray, max_iter: int = 100) -> FloatArray:
     left = np.flatnonzero((spread < 1.0) & (spread > 0.5 / LARGEST_CONCENTRATION))
     wanted = spread[left]
     start = np.maximum(0.5 * (1.0 - wanted) * (2.0 - wanted) / wanted, 1e-300)
-    for _ in range(3):  # by Bessel functions, with the digits that 1 - A leaves
+    for _ in range(5):  # by Bessel functions, with the digits that 1 - A leaves
         ratio = ive(1, start) / ive(0, start)
         step = (1.0 - ratio - wanted) / np.maximum((1.0 - ratio / start - ratio**2) * start, 1e-300)
         start = np.where((start > 1e-3) & (start < 1e4), start * np.exp(np.clip(step, -1.0, 1.0)), start)

@@ -394,7 +394,8 @@ def find_turns(dists: LogPolynomials) -> Turns:
         return falling[index] * here, falling[index] * bend
 
     low = places[part[inside]]
-    u[inside] = increasing_roots(evaluate, low, low + 0.5, low + 0.25)
+    rounding = noise[row[inside], cell[inside]]
+    u[inside] = increasing_roots(evaluate, low, low + 0.5, low + 0.25, noise=rounding)
     logs = dists.values[row, cell]
     logs[inside] = pieces.log_at(u[inside])
     order = np.lexsort((u, cell, row))

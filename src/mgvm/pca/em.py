@@ -228,18 +228,14 @@ def maximize(sums: Statistics, structure: Structure, prior: priors.Prior) -> Par
 def residual(sums: Statistics, weights: FloatArray) -> float:
     """Σ E|y - Ww|² over all entries seen."""
     twice = np.einsum("mp,mp->", weights, sums.cross)
-    square = np.einsum("mp,mpq,mq->", weights, sums.second, weights, optimize=True)
+    square = np.einsum("mp,mp->", weights, (sums.second @ weights[:, :, None])[:, :, 0])
     return float(sums.squares.sum() - 2.0 * twice + square)
 
 
 def make_reporter(options: EMOptions) -> Callable[[int, float], object]:
     """A function of the iteration and its value that prints progress as the options ask."""
-    if not options.verbose:
-        return lambda done, value: None
-    lines = ProgressLines("CircularPCA")
-    return lambda done, value: lines(
-        f"iteration {done} of at most {options.max_iter}, {value:.4f} nats a row", always=options.verbose > 1
-    )
+    say = ProgressLines("CircularPCA", options.verbose)
+    return lambda done, value: say(f"iteration {done} of at most {options.max_iter}, {value:.4f} nats a row")
 
 
 def warn_unconverged(history: list[float], tol: float) -> None:

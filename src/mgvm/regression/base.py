@@ -16,7 +16,13 @@ import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, RegressorMixin, clone
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import check_consistent_length, check_is_fitted, column_or_1d, validate_data
+from sklearn.utils.validation import (
+    check_consistent_length,
+    check_is_fitted,
+    column_or_1d,
+    has_fit_parameter,
+    validate_data,
+)
 
 from mgvm import _validation as check
 from mgvm._progress import reporter
@@ -97,12 +103,6 @@ class BaseCircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ig
         return tags
 
 
-def clone_in_radians(estimator: Any) -> Any:
-    """A clone that takes and gives radians, for fits to angles that are radians already."""
-    made = clone(estimator)
-    return made if getattr(made, "unit", "radians") == "radians" else made.set_params(unit="radians")
-
-
 def _indexable(X: Any) -> Any:
     return X if hasattr(X, "shape") or hasattr(X, "__len__") else np.asarray(X)
 
@@ -170,7 +170,6 @@ def validate_training(
     y: Any,
     sample_weight: ArrayLike | None = None,
     *,
-    min_rows: int = 1,
     scales: bool = True,
 ) -> Training:
     """Training data as an estimator takes them; messages name what is wrong, where, and the cure.
@@ -181,7 +180,7 @@ def validate_training(
         validate_data(estimator, X, None)  # it says that y is required
     check.refuse_text(X, _ENCODE)
     with check.validating("X"):
-        inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
+        inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False)
     refuse_holes(X, inputs)
     angles = check_targets(y, getattr(estimator, "unit", "radians"))
     if angles.size != inputs.shape[0]:
@@ -221,6 +220,11 @@ def merge_replicates(data: Training) -> MergedTraining:
     angle_of_row[kept[order]] = np.cumsum(fresh) - 1
     replicates = Replicates(angles, weights, np.flatnonzero(opening[first]))
     return MergedTraining(sorted_inputs[opening], replicates, input_of_row, angle_of_row)
+
+
+def number_inputs(data: Training) -> np.ndarray:
+    """The number of every row's distinct input, of rows without weight too."""
+    return merge_replicates(data._replace(weights=np.ones_like(data.weights))).input_of_row
 
 
 def sort_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:
@@ -265,6 +269,38 @@ def folds_of(groups: ArrayLike | None, merged: MergedTraining, count: int) -> np
     return folds
 
 
+# ---- rows held out --------------------------------------------------------------------------------------------------
+
+
+def split_whole(units: np.ndarray, n_folds: int, random_state: Any = 0) -> list[tuple[np.ndarray, np.ndarray]]:
+    """Rows to learn from and rows to predict, of every fold; rows of one unit (input, group) stay together."""
+    from sklearn.model_selection import GroupKFold  # here, since it loads all metrics
+
+    if isinstance(random_state, np.random.Generator):  # which GroupKFold does not take
+        random_state = int(random_state.integers(2**31))
+    folds = GroupKFold(min(n_folds, int(np.unique(units).size)), shuffle=True, random_state=random_state)
+    return list(folds.split(units, groups=units))
+
+
+def clone_in_radians(estimator: Any) -> Any:
+    """A clone that takes and gives radians, for fits to angles that are radians already."""
+    made = clone(estimator)
+    return made if getattr(made, "unit", "radians") == "radians" else made.set_params(unit="radians")
+
+
+def fit_clone(estimator: Any, X: Any, y: FloatArray, weights: FloatArray | None, rows: np.ndarray | None = None) -> Any:
+    """A clone of an estimator, fitted to all rows, or to some."""
+    made = clone_in_radians(estimator)
+    if rows is not None:
+        X, y = _safe_indexing(X, rows), y[rows]
+        weights = None if weights is None else weights[rows]
+    if weights is None:
+        return made.fit(X, y)
+    if not has_fit_parameter(made, "sample_weight"):
+        raise TypeError(f"{type(made).__name__}.fit takes no sample_weight; fit without weights, or leave it out")
+    return made.fit(X, y, sample_weight=weights)
+
+
 _ENCODE = (
     "encode it first, with sklearn.preprocessing.OneHotEncoder in a ColumnTransformer say; CircularGPRegressor also "
     "takes a Gram matrix of strings, with kernel='precomputed'"
@@ -289,22 +325,8 @@ def check_targets(y: Any, unit: str = "radians") -> FloatArray:
     if check.choice(unit, "unit", UNITS) == "radians":
         return check.angle_data(numbers, "y")
     angles = to_radians(check.angles(numbers, "y"), unit)
-    warn_of_unit(check.finite(numbers, "y"), unit)
+    check.warn_of_unit(check.finite(numbers, "y"), unit, "y")
     return angles
-
-
-def warn_of_unit(values: FloatArray, unit: str, fewest: int = 10) -> None:
-    """Angles that look like radians where degrees were said, or like degrees where hours were."""
-    if values.size < fewest:
-        return
-    reach = float(np.abs(values).max())
-    if unit == "hours" and reach > 48.0:
-        found = f"y reaches {reach:g}, more than two days of hours: it looks like degrees"
-    elif unit != "hours" and reach <= 2.0 * np.pi and (values != np.round(values)).any():
-        found = f"y stays within {reach:.3g}, little for {unit}: it looks like radians"
-    else:
-        return
-    warnings.warn(f"{found}. If so, change the estimator's unit={unit!r}", check.DegreesWarning, stacklevel=4)
 
 
 def refuse_holes(X: Any, inputs: FloatArray) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -26,7 +25,14 @@ from mgvm._progress import ProgressLines
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.regression.base import Training, check_groups, merge_replicates, validate_training
+from mgvm.regression.base import (
+    Training,
+    check_groups,
+    merge_replicates,
+    number_inputs,
+    split_whole,
+    validate_training,
+)
 from mgvm.regression.baselines.forest import ForestCircularRegressor
 from mgvm.regression.baselines.kernel import KernelCircularRegressor
 from mgvm.regression.baselines.no_input import GvMRegressor
@@ -202,7 +208,7 @@ class CircularRegressor(MixedRegressor):
         data = data._replace(X=data.X / self.scale_)
         rows = _Rows.of(data, groups)
         self.held_out_ = rows.held_out
-        say = _Speaker(int(self.verbose))
+        say = ProgressLines("CircularRegressor", self.verbose)
         names = self._names(rows.n_inputs)
         if self.warm_start and hasattr(self, "named_estimators_"):
             looks = {name: _Fit(estimator, np.empty(0), 0.0) for name, estimator in self.named_estimators_.items()}
@@ -247,7 +253,7 @@ class CircularRegressor(MixedRegressor):
             return ForestCircularRegressor(random_state=state, verbose=verbose)
         return GvMRegressor("auto")
 
-    def _look(self, names: list[str], rows: _Rows, say: _Speaker) -> dict[str, _Fit]:
+    def _look(self, names: list[str], rows: _Rows, say: ProgressLines) -> dict[str, _Fit]:
         """All members fitted to a sample of the inputs."""
         some = rows.sample(SETTINGS.look, check.generator(self.random_state, "random_state"))
         made = {name: self._make(name) for name in names}
@@ -306,7 +312,7 @@ class _Rows:
     @classmethod
     def of(cls, data: Training, groups: ArrayLike | None) -> _Rows:
         """With what is to be held out whole: groups, or inputs that have several rows each."""
-        place = merge_replicates(data._replace(weights=np.ones_like(data.weights))).input_of_row
+        place = number_inputs(data)
         if groups is not None:
             codes = check_groups(groups, data.y.size)
             if codes.max() == 0:
@@ -399,18 +405,7 @@ class _Fit(NamedTuple):
     seconds: float
 
 
-class _Speaker:
-    """Progress of the fits on standard error."""
-
-    def __init__(self, verbose: int):
-        self._lines = ProgressLines("CircularRegressor") if verbose else None
-
-    def __call__(self, text: str) -> None:
-        if self._lines is not None:
-            self._lines(text)
-
-
-def _fit_members(members: dict[str, Any], rows: _Rows, say: Callable[[str], object]) -> dict[str, _Fit]:
+def _fit_members(members: dict[str, Any], rows: _Rows, say: ProgressLines) -> dict[str, _Fit]:
     """All members fitted to rows, without the harmonic process where the others show concentrated densities.
 
     Its natural parameters grow with the concentration, and its cost with them, while angles so close to smooth curves
@@ -423,7 +418,7 @@ def _fit_members(members: dict[str, Any], rows: _Rows, say: Callable[[str], obje
     return {name: fits[name] for name in members if name in fits}
 
 
-def _fit_member(name: str, estimator: Any, rows: _Rows, say: Callable[[str], object]) -> _Fit:
+def _fit_member(name: str, estimator: Any, rows: _Rows, say: ProgressLines) -> _Fit:
     """A member fitted to rows; inference that did not converge is judged by what it predicts."""
     say(f"fitting {name} to {rows.data.y.size:,} rows")
     begin = time.process_time()
@@ -441,20 +436,17 @@ def _fit(estimator: Any, rows: _Rows) -> Any:
     return estimator.fit(rows.data.X, rows.data.y, sample_weight=rows.data.weights, **options)
 
 
-def _hold_out(estimator: Any, rows: _Rows, say: Callable[[str], object]) -> FloatArray:
+def _hold_out(estimator: Any, rows: _Rows, say: ProgressLines) -> FloatArray:
     """log p of every row by what the estimator makes of the others, hyper-parameters kept."""
     # One distribution for all inputs hardly depends on which of many rows are held out.
     if rows.held_out == "rows" or isinstance(estimator, GvMRegressor):
         return np.asarray(estimator.loo_log_density_)
     if hasattr(estimator, "held_out_log_density_"):
         return np.asarray(estimator.held_out_log_density_)
-    from sklearn.model_selection import GroupKFold  # here, since it loads all metrics
-
-    units = rows.units
-    folds = GroupKFold(min(SETTINGS.n_folds, int(np.unique(units).size)), shuffle=True, random_state=0)
-    out = np.empty(units.size)
-    for number, (train, test) in enumerate(folds.split(units, groups=units)):
-        say(f"{type(estimator).__name__}: fold {number + 1} of {folds.get_n_splits()}")
+    folds = split_whole(rows.units, SETTINGS.n_folds)
+    out = np.empty(rows.units.size)
+    for number, (train, test) in enumerate(folds):
+        say(f"{type(estimator).__name__}: fold {number + 1} of {len(folds)}")
         part = rows.data.X[train], rows.data.y[train], rows.data.weights[train]
         if not part[2].any():
             part = part[0], part[1], np.ones(train.size)

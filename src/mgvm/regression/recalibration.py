@@ -19,9 +19,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from sklearn.base import MetaEstimatorMixin
-from sklearn.model_selection import GroupKFold
 from sklearn.utils import _safe_indexing
-from sklearn.utils.validation import has_fit_parameter
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
@@ -32,15 +30,15 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import (
     BaseCircularRegressor,
     check_groups,
-    clone_in_radians,
-    merge_replicates,
+    fit_clone,
+    number_inputs,
+    split_whole,
     validate_queries,
     validate_training,
 )
 from mgvm.regression.baselines.no_input import GvMRegressor
 from mgvm.regression.harmonic import HarmonicGPRegressor
 from mgvm.regression.prediction import on_own_nodes
-from mgvm.regression.stacking import legacy_state
 
 _TURN = 2.0 * np.pi
 METHODS = ("auto", "constant", "gp")
@@ -231,8 +229,13 @@ class RecalibratedRegressor(MetaEstimatorMixin, BaseCircularRegressor):  # type:
         method = check.choice(self.method, "method", METHODS)
         data = validate_training(self, X, y, sample_weight, scales=False)
         weights = None if sample_weight is None else data.weights
-        self.estimator_ = self._fit_part(X, data.y, weights, np.arange(data.y.size))
-        place = merge_replicates(data._replace(weights=np.ones_like(data.weights))).input_of_row
+        if not hasattr(self.estimator, "predict_dist"):
+            raise TypeError(
+                f"estimator is a {type(self.estimator).__name__} without predict_dist; recalibration corrects "
+                "distributions of angles, as the regressors of mgvm.regression give them"
+            )
+        self.estimator_ = fit_clone(self.estimator, X, data.y, weights)
+        place = number_inputs(data)
         held_out = self._hold_out(X, data.y, weights, place if groups is None else check_groups(groups, data.y.size))
         told = Transformed(data.X, held_out[:, 0], data.weights, place)
         gain = learn_recalibration(told, method, random_state=self.random_state)
@@ -246,35 +249,15 @@ class RecalibratedRegressor(MetaEstimatorMixin, BaseCircularRegressor):  # type:
         dist = on_own_nodes(self.estimator_.predict_dist(X))
         return dist if self.recalibration_ is None else self.recalibration_.apply(checked, dist)
 
-    def _fit_part(self, X: Any, y: FloatArray, weights: FloatArray | None, rows: np.ndarray) -> Any:
-        """A clone of the estimator, fitted to some rows."""
-        if not hasattr(self.estimator, "predict_dist"):
-            raise TypeError(
-                f"estimator is a {type(self.estimator).__name__} without predict_dist; recalibration corrects "
-                "distributions of angles, as the regressors of mgvm.regression give them"
-            )
-        made = clone_in_radians(self.estimator)
-        if weights is None:
-            return made.fit(_safe_indexing(X, rows), y[rows])
-        if not has_fit_parameter(made, "sample_weight"):
-            raise TypeError(f"{type(made).__name__}.fit takes no sample_weight; fit without weights")
-        return made.fit(_safe_indexing(X, rows), y[rows], sample_weight=weights[rows])
-
     def _hold_out(self, X: Any, y: FloatArray, weights: FloatArray | None, units: np.ndarray) -> FloatArray:
         """v and the log density (N, 2) of every row, by the estimator fitted to the other folds."""
-        count = int(np.unique(units).size)
-        if count < 2:
+        if np.unique(units).size < 2:
             raise ValueError(
                 "recalibration holds out inputs or groups and needs 2 different ones at least, got n_samples = "
                 f"{y.size} in 1; fit the estimator itself"
             )
-        folds = GroupKFold(
-            min(check.integer(self.cv, "cv", minimum=2), count),
-            shuffle=True,
-            random_state=legacy_state(self.random_state),
-        )
         out = np.empty((y.size, 2))
-        for train, test in folds.split(y, groups=units):
-            dist = self._fit_part(X, y, weights, train).predict_dist(_safe_indexing(X, test))
+        for train, test in split_whole(units, check.integer(self.cv, "cv", minimum=2), self.random_state):
+            dist = fit_clone(self.estimator, X, y, weights, train).predict_dist(_safe_indexing(X, test))
             out[test] = np.stack([transform_angles(dist, y[test]), dist.logpdf(y[test])], axis=1)
         return out

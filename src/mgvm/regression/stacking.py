@@ -6,10 +6,9 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.model_selection import GroupKFold, check_cv
 from sklearn.utils import _safe_indexing
 from sklearn.utils.metaestimators import _BaseComposition
-from sklearn.utils.validation import check_consistent_length, has_fit_parameter
+from sklearn.utils.validation import check_consistent_length
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
@@ -20,8 +19,9 @@ from mgvm.regression.base import (
     Training,
     check_groups,
     check_targets,
-    clone_in_radians,
-    merge_replicates,
+    fit_clone,
+    number_inputs,
+    split_whole,
     validate_queries,
     validate_training,
 )
@@ -153,8 +153,8 @@ class CircularStackingRegressor(_BaseComposition, MixedRegressor):  # type: igno
         """
         names, members = self._members()
         data = validate_training(self, X, y, sample_weight, scales=False)
-        weighted = sample_weight is not None
-        self.estimators_ = [_fit_clone(member, X, data.y, data.weights if weighted else None) for member in members]
+        weights = None if sample_weight is None else data.weights
+        self.estimators_ = [fit_clone(member, X, data.y, weights) for member in members]
         self.named_estimators_ = dict(zip(names, self.estimators_, strict=True))
         columns: list[FloatArray | None] = [None] * len(members)
         if isinstance(self.cv, str):
@@ -164,7 +164,7 @@ class CircularStackingRegressor(_BaseComposition, MixedRegressor):  # type: igno
         if any(column is None for column in columns):
             folds = self._folds(X, data, groups)
             columns = [
-                _predict_held_out(member, X, data, folds, weighted) if column is None else np.asarray(column)
+                _predict_held_out(member, X, data.y, weights, folds) if column is None else np.asarray(column)
                 for member, column in zip(members, columns, strict=True)
             ]
         self.out_of_fold_log_density_ = np.stack([column for column in columns if column is not None], axis=1)
@@ -194,17 +194,17 @@ class CircularStackingRegressor(_BaseComposition, MixedRegressor):  # type: igno
         elif isinstance(self.cv, str):
             blocks = np.arange(data.y.size)  # one row at a time, as the members that have leave-one-out densities
         else:
-            blocks = merge_replicates(data._replace(weights=np.ones_like(data.weights))).input_of_row
-        number = np.unique(blocks).size
-        if number < 2:
+            blocks = number_inputs(data)
+        if np.unique(blocks).size < 2:
             raise ValueError(
                 f"folds need rows in 2 different groups or inputs at least, got n_samples = {data.y.size} in 1; give "
                 "more data, or estimators with leave-one-out densities"
             )
         if isinstance(self.cv, (str, int)):
             wanted = 5 if isinstance(self.cv, str) else check.integer(self.cv, "cv", minimum=2)
-            splitter = GroupKFold(min(wanted, number), shuffle=True, random_state=legacy_state(self.random_state))
-            return list(splitter.split(X, data.y, blocks))
+            return split_whole(blocks, wanted, self.random_state)
+        from sklearn.model_selection import check_cv  # here, since it loads all metrics
+
         return list(check_cv(self.cv).split(X, data.y, None if groups is None else blocks))
 
 
@@ -237,34 +237,21 @@ def mix_log_densities(log_densities: FloatArray, weights: FloatArray) -> FloatAr
         return np.asarray(np.logaddexp.reduce(log_densities + np.log(weights), axis=1))
 
 
-def _fit_clone(member: Any, X: Any, y: FloatArray, weights: FloatArray | None) -> Any:
-    """A clone of an estimator, fitted to rows."""
-    member = clone_in_radians(member)
-    if weights is None:
-        return member.fit(X, y)
-    if not has_fit_parameter(member, "sample_weight"):
-        raise TypeError(f"{type(member).__name__}.fit takes no sample_weight; fit without weights or leave it out")
-    return member.fit(X, y, sample_weight=weights)
-
-
 def _predict_held_out(
-    member: Any, X: Any, data: Training, folds: list[tuple[np.ndarray, np.ndarray]], weighted: bool
+    member: Any,
+    X: Any,
+    y: FloatArray,
+    weights: FloatArray | None,
+    folds: list[tuple[np.ndarray, np.ndarray]],
 ) -> FloatArray:
     """Log density of every row by the estimator fitted to the other folds."""
-    out = np.full(data.y.size, np.nan)
+    out = np.full(y.size, np.nan)
     for train, test in folds:
-        weights = data.weights[train] if weighted else None
-        fitted = _fit_clone(member, _safe_indexing(X, train), data.y[train], weights)
-        dist = fitted.predict_dist(_safe_indexing(X, test))
-        out[test] = dist.logpdf(data.y[test])
+        dist = fit_clone(member, X, y, weights, train).predict_dist(_safe_indexing(X, test))
+        out[test] = dist.logpdf(y[test])
     if np.isnan(out).any():
         raise ValueError(
             f"the folds of cv leave {int(np.isnan(out).sum())} of {out.size} rows without a prediction; stacking needs "
             "every row in one test fold"
         )
     return out
-
-
-def legacy_state(random_state: Any) -> int | np.random.RandomState | None:
-    """What scikit-learn's splitters take: a Generator is none of it, and draws them a seed."""
-    return int(random_state.integers(2**31)) if isinstance(random_state, np.random.Generator) else random_state

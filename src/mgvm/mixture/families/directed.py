@@ -350,8 +350,8 @@ def _list_pairs(weights: FloatArray) -> Pairs:
 
 def _log_prior(theta: FloatArray, slope: FloatArray, metric: FloatArray) -> FloatArray:
     """slope·θ - θ' metric θ / 2, (K,)."""
-    quadratic = np.einsum("ki,kij,kj->k", theta, metric, theta, optimize=True)
-    return np.asarray((slope * theta).sum(axis=1) - 0.5 * quadratic)
+    turned = (metric @ theta[:, :, None])[:, :, 0]
+    return np.asarray(((slope - 0.5 * turned) * theta).sum(axis=1))
 
 
 def _unit(vectors: FloatArray) -> FloatArray:

@@ -92,7 +92,7 @@ class GvMRegressor(BaseCircularRegressor):
 
     def predict_dist(self, X: Any) -> GvM:
         """The distribution of the angle, once for every row of X."""
-        return GvM(np.repeat(self.distribution_.eta[None], len(validate_queries(self, X)), axis=0))
+        return GvM(self.distribution_.eta[None])[np.zeros(len(validate_queries(self, X)), dtype=int)]
 
 
 def _fit_order(replicates: Replicates, order: int) -> _OrderFit:
