@@ -1,4 +1,4 @@
-"""Claim: with its defaults `CircularRegressor` is nowhere behind the best of its members and of the baselines.
+"""Claim: with its defaults `CircularRegressor` is nowhere worse than the best of its members and baselines.
 
 Simulated tasks: a field of a planar Gaussian process, one of a harmonic process, no relation at all, a spread that
 follows the input, two modes whose shares follow it, ten columns of which two matter, and 25 rows. For each the held-out

@@ -1,5 +1,5 @@
-"""Nanoseconds an angle and chain of one Gibbs sweep, and of the mirrors of over-relaxation, beside the product of the
-coupling matrix with all chains by BLAS, on one thread.
+"""Nanoseconds an angle and chain of one Gibbs sweep, and of the reflections of over-relaxation, beside the product of
+the coupling matrix with all chains by BLAS, on one thread.
 
 Target: at most 600 ns a draw at D = 1000 with 16 chains.
 """

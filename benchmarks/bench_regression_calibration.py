@@ -2,10 +2,10 @@
 
 Each data set draws a length scale, a variance and a noise concentration (log-normal about 0.3, 0.5 and 8, standard
 deviations 0.4, 0.5 and 0.5), inputs in the unit interval or square, and a process on them and on 20 held-out inputs:
-exactly for the free radius, by Hamiltonian trajectories for the soft circle, by Gibbs sampling for the hard one. Noise
-of order 2 has coefficients of 0.5 and about 3. `CircularGPRegressor` gets the form of the kernel and learns the rest
-from one start. On a soft or a hard circle, the process on more inputs restricted to fewer is not quite the process on
-these, so that its pointwise predictions are off by that as well.
+exactly for the free radial scale, by Hamiltonian trajectories for the soft circle, by Gibbs sampling for the hard one.
+Noise of order 2 has coefficients of 0.5 and about 3. `CircularGPRegressor` gets the form of the kernel and learns the
+rest from one start. On a soft or a hard circle, the process on more inputs restricted to fewer is not quite the process
+on these, so that its pointwise predictions are off by that as well.
 
 Coverage: share of held-out angles in the highest-density regions, with standard errors over data sets, of predictions
 with hyper-parameters learnt and, beside them, with those that the data were simulated with: what the latter lack of

@@ -1,7 +1,7 @@
 """Claim: what 14 toy points cannot tell is their hyper-parameters, not the function.
 
 The held-out log density of the toy function over a grid of hyper-parameters, the best of it chosen in hindsight, beside
-those learnt from the points. No regression may choose like this; it shows what learning loses.
+what a fit to the points finds. No regression may choose like this; it shows what learning loses.
 """
 
 from __future__ import annotations

@@ -25,6 +25,11 @@ def _each(function):
 cos, sin, tan, exp, log = (_each(function) for function in (mp.cos, mp.sin, mp.tan, mp.exp, mp.log))
 
 
+def periodic_grid(count):
+    """Nodes -π + 2πj/count."""
+    return -np.pi + 2.0 * np.pi / count * np.arange(count)
+
+
 def angle(x, y):
     """The angle of the point (x, y)."""
     x, y = np.broadcast_arrays(x, y)

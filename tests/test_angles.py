@@ -69,29 +69,6 @@ class TestWrap:
         assert angles.difference(2.0**40 + 0.5, 2.0**40) == 0.5
 
 
-class TestCosSin:
-    @given(st.lists(RADIANS, min_size=1, max_size=5))
-    def test_round_trip_whatever_the_length(self, x):
-        vectors = 3.0 * angles.to_cos_sin(x)
-        assert vectors.shape == (2 * len(x),)
-        assert apart(angles.from_cos_sin(vectors), x).max() < 1e-15
-        assert angles.from_cos_sin(vectors).max() < np.pi
-
-    def test_blocks_are_cosines_then_sines(self):
-        x = np.linspace(-1, 1, 12).reshape(2, 2, 3)
-        assert_array_equal(angles.to_cos_sin(x)[..., :3], np.cos(x))
-        assert_array_equal(angles.to_cos_sin(x)[..., 3:], np.sin(x))
-        assert_array_equal(angles.to_cos_sin(0.5), [np.cos(0.5), np.sin(0.5)])
-
-    def test_zero_vector_has_no_direction(self):
-        assert_array_equal(angles.from_cos_sin([0.0, 1.0, 0.0, 0.0]), [np.nan, 0.0])
-
-    @pytest.mark.parametrize("v", [1.0, [1.0, 0.0, 1.0], np.ones((2, 3))])
-    def test_odd_length(self, v):
-        with pytest.raises(ValueError, match="2D"):
-            angles.from_cos_sin(v)
-
-
 class TestMoments:
     @given(SAMPLES)
     def test_against_scipy(self, x):

@@ -8,9 +8,11 @@ from sklearn.linear_model import LinearRegression
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
-from mgvm import CircularFeatures, load, save
+from mgvm import CircularFeatures, TorusMixture, load, save
+from mgvm.angles import DegreesWarning
 
 
+@pytest.mark.filterwarnings("ignore:.*looks like")  # numbers of scikit-learn are of any size
 @parametrize_with_checks([CircularFeatures(), CircularFeatures(2, unit="degrees")])
 def test_scikit_learns_own_checks(estimator, check):
     check(estimator)
@@ -69,3 +71,19 @@ def test_bad_input():
         features.transform(pd.DataFrame({"wave": [2.0], "wind": [1.0]}))
     with pytest.raises(ValueError, match="the 4 columns that transform makes, got shape"):
         features.inverse_transform([[1.0, 2.0]])
+
+
+@pytest.mark.parametrize(
+    ("unit", "column", "told"),
+    [
+        ("radians", 15.0 * np.arange(24), "reaches 345, more than two turns in radians"),
+        ("degrees", np.linspace(-3.0, 3.0, 24), "column 'b' stays within 3, little for degrees: it looks like radians"),
+        ("hours", 15.0 * np.arange(24), "column 'b' reaches 345, more than two days of hours: it looks like degrees"),
+        (["degrees", "compass"], np.linspace(-3.0, 3.0, 24), "column 'b' stays within 3, little for compass"),
+    ],
+)
+def test_a_column_in_another_unit_is_warned_of(unit, column, told):
+    table = pd.DataFrame({"a": np.linspace(0.0, 11.9, 24) * (1.0 if unit == "radians" else 1.5), "b": column})
+    for estimator in (CircularFeatures(unit=unit), TorusMixture(1, component="von_mises", unit=unit)):
+        with pytest.warns(DegreesWarning, match=told):
+            estimator.fit(table)

@@ -9,8 +9,8 @@ import pandas as pd
 import pytest
 from numpy.testing import assert_allclose
 
-from mgvm import GridDensity, MGvM, TorusMixture, VonMises
-from mgvm.inference import exact_grid, gibbs
+from mgvm import GridDensity, MGvM, MultivariateWrappedNormal, TorusMixture, VonMises
+from mgvm.inference import annealed_log_normalizer, exact_chain, exact_grid, expectation_propagation, gibbs, mean_field
 from mgvm.learning import edge_tests, fit_torus, likelihood, pseudo_likelihood, score_matching
 from mgvm.plots import torus_pairs
 
@@ -65,6 +65,53 @@ def test_a_distribution_goes_by_names(dist, table):
         dist.conditional({"phi": 0.0, 0: 1.0})
     with pytest.raises(TypeError, match="index must be an integer"):
         MGvM(dist.a).conditional({"phi": 0.0})
+
+
+@pytest.mark.parametrize("method", ["logpdf", "log_density", "sufficient_statistics"])
+def test_columns_in_another_order_are_refused_by_a_distribution(dist, table, method):
+    ask = getattr(dist, method)
+    assert_allclose(ask(table), ask(table.to_numpy()))
+    with pytest.raises(ValueError, match="x has the columns chi, psi, phi, and the angles are phi, psi, chi"):
+        ask(table[["chi", "psi", "phi"]])
+    with pytest.raises(ValueError, match="give these columns in this order"):
+        ask(table.rename(columns={"phi": "omega"}))
+
+
+def test_a_wrapped_normal_distribution_goes_by_names(table):
+    wrapped = MultivariateWrappedNormal.fit(table)
+    assert wrapped.names == ("phi", "psi", "chi")
+    assert wrapped.marginal([2, 0]).names == ("chi", "phi")
+    assert MultivariateWrappedNormal.fit(table.to_numpy()).names is None
+    assert_allclose(
+        wrapped.conditional({"phi": 0.2, "chi": 0.1}).mean_direction(),
+        wrapped.conditional({0: 0.2, 2: 0.1}).mean_direction(),
+    )
+    with pytest.raises(ValueError, match="x has the columns psi, phi, chi"):
+        wrapped.logpdf(table[["psi", "phi", "chi"]])
+    frame = wrapped.to_frame()
+    assert frame.loc["psi", "cov phi"] == wrapped.cov[1, 0]
+    assert frame.loc["chi", "mean_direction"] == wrapped.mean_direction()[2]
+
+
+def test_text_in_a_series_is_refused_with_its_name(table):
+    with pytest.raises(TypeError, match=r"data must be real numbers, got a Series of (object|str), 'phi'; convert"):
+        VonMises.fit(table["phi"].astype(str))
+
+
+@pytest.mark.parametrize("engine", [exact_grid, exact_chain, expectation_propagation, mean_field])
+def test_tables_of_marginals(dist, engine):
+    chain = MGvM(dist.a, P=np.diag([1.0, 0.5], 1) + np.diag([1.0, 0.5], -1))
+    result = engine(chain)
+    frame = result.to_frame(names=dist.names, masses=[0.9], unit="degrees")
+    assert frame.index.tolist() == NAMES
+    assert list(frame) == ["mean_direction", "resultant_length", "90% from", "90% to"]
+    assert_allclose(np.cos(np.deg2rad(frame["mean_direction"])), np.cos(result.marginals.mean_direction()))
+    with pytest.raises(ValueError, match="one for each of the 3 angles"):
+        result.to_frame(names=["a"])
+
+
+def test_annealing_has_a_table_too(dist):
+    assert len(annealed_log_normalizer(dist, rng=0).to_frame()) == 3
 
 
 def test_couplings_of_sparse_distributions():

@@ -29,7 +29,6 @@ ALONE: dict[str, str] = {}
 TESTED_BY_THEMSELVES = {
     "mgvm._atomic": "a write that is cut short",
     "mgvm._circular_statistics": "tails of null distributions against exact sums",
-    "mgvm._grids": "nodes with the same bits as the library's",
     "mgvm._newton": "steps that must be damped or refused",
     "mgvm._progress": "how soon progress is shown",
     "mgvm._threads": "settings of the machine",

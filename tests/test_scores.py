@@ -234,15 +234,12 @@ class TestErrors:
     def test_snr_by_hand(self):
         y, y_hat = [[3.0, 4.0], [0.0, 5.0]], [[3.0, 3.0], [2.0, 5.0]]
         assert scores.snr(y, y_hat) == pytest.approx(10 * np.log10(50 / 5))
-        assert scores.snr(y, y_hat, convention="paper") == pytest.approx(10 * np.log(10 / 3))
         assert scores.snr(y, y) == np.inf
 
     @given(st.floats(0.1, 10.0))
     def test_snr_ignores_the_unit(self, scale):
         y, y_hat = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([[1.1, 2.0], [2.0, -1.0]])
-        for convention in ("db", "paper"):
-            expected = scores.snr(y, y_hat, convention)
-            assert scores.snr(scale * y, scale * y_hat, convention) == pytest.approx(expected)
+        assert scores.snr(scale * y, scale * y_hat) == pytest.approx(scores.snr(y, y_hat))
 
 
 class TestBadInput:
@@ -285,8 +282,6 @@ class TestBadInput:
     def test_angular_error_and_snr(self):
         with pytest.raises(ValueError, match=r"a \(2,\), b \(3,\)"):
             scores.angular_error([1.0, 2.0], [1.0, 2.0, 3.0])
-        with pytest.raises(ValueError, match="convention must be one of 'db', 'paper', got 'dB'"):
-            scores.snr([1.0], [1.0], convention="dB")
         with pytest.raises(ValueError, match="same shape, got"):
             scores.snr([[1.0, 2.0]], [1.0, 2.0])
         with pytest.raises(ValueError, match="needs a signal"):

@@ -25,6 +25,7 @@ _THIN = '<mspace width="0.17em" />'
 _MEND = (
     (r"<mo>([A-Za-z]+)</mo>", rf"{_THIN}<mi>\1</mi>"),  # \operatorname
     (r"<mi>([A-Za-z]{2,})</mi>(?!<mo stretchy=\"false\">&#x00028;)(?=<m)", rf"<mi>\1</mi>{_THIN}"),  # log Z, cos φ
+    (r"<mi>&#x0007E;</mi>", "<mo>&#x0223C;</mo>"),  # \sim
     (r'mathvariant="sans-serif"', 'mathvariant="normal"'),  # transposes
     (r'columnalign="(\w+)"', r'style="text-align: \1; padding: 0.3em 0.1em"'),
 )
@@ -34,6 +35,9 @@ def _mathml(node: nodes.Element, display: str) -> str:
     text: str = convert(node.astext().strip(), display=display)
     for pattern, better in _MEND:
         text = re.sub(pattern, better, text)
+    unknown = re.search(r">(\\[A-Za-z]+)<", text)
+    if unknown:  # the converter passes on what it does not know
+        raise ValueError(f"{unknown[1]} is no command that becomes MathML; write \\operatorname{{...}} or other words")
     return text
 
 

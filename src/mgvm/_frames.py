@@ -14,6 +14,16 @@ def column_names(data: Any) -> Names:
     return tuple(columns) if columns and all(isinstance(name, str) for name in columns) else None
 
 
+def check_order(data: Any, names: Names, name: str = "x") -> None:
+    """Refuse a DataFrame whose columns are not the angles, in their order; arrays and angles without names go by."""
+    given = column_names(data)
+    if names is not None and given is not None and given != names:
+        raise ValueError(
+            f"{name} has the columns {', '.join(given)}, and the angles are {', '.join(names)}; give "
+            "these columns in this order"
+        )
+
+
 def check_names(names: Sequence[str] | None, count: int) -> list[Any]:
     """One name for each of so many angles; their numbers where there are no names."""
     if names is None:

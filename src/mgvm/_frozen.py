@@ -7,12 +7,13 @@ from typing import Any
 import numpy as np
 
 
-def freeze(value: Any) -> Any:
-    """Return an array, dense or sparse, made read-only; anything else as it is."""
-    for part in (value, *(getattr(value, name, None) for name in ("data", "indices", "indptr"))):
-        if isinstance(part, np.ndarray):
-            part.flags.writeable = False
-    return value
+def freeze(*values: Any) -> None:
+    """Make arrays read-only, dense ones and those that a sparse one is made of."""
+    for value in values:
+        sparse = [getattr(value, name) for name in ("data", "indices", "indptr") if hasattr(value, "indptr")]
+        for part in sparse or [value]:
+            if isinstance(part, np.ndarray):
+                part.flags.writeable = False
 
 
 class FrozenValue:
@@ -21,7 +22,8 @@ class FrozenValue:
     def _set(self, **attributes: Any) -> None:
         """Keep read-only copies of arrays, dense or sparse; the only way in."""
         for name, value in attributes.items():
-            self.__dict__[name] = freeze(value.copy() if hasattr(value, "indptr") else np.array(value))
+            self.__dict__[name] = value.copy() if hasattr(value, "indptr") else np.array(value)
+            freeze(self.__dict__[name])
 
     def __setattr__(self, name: str, value: Any) -> None:
         raise AttributeError(
@@ -29,6 +31,5 @@ class FrozenValue:
         )
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        for value in state.values():
-            freeze(value)
+        freeze(*state.values())
         self.__dict__.update(state)

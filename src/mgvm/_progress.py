@@ -39,16 +39,19 @@ def reporter(progress: Progress, name: str) -> Callable[[int, int], object]:
 
 
 class ProgressLines:
-    """Lines on standard error about a run called `name`, at most one in so many seconds of patience."""
+    """Lines on standard error about a run called `name`: none, one in so many seconds of patience, or all of them.
 
-    def __init__(self, name: str) -> None:
-        self._name, self.has_spoken = name, False
+    That is what 0, 1 and 2 mean as the `verbose` of an estimator.
+    """
+
+    def __init__(self, name: str, verbose: int = 1) -> None:
+        self._name, self._verbose, self.has_spoken = name, int(verbose), False
         self._begin = self._spoken = time.monotonic()
 
     def __call__(self, text: str, *, always: bool = False) -> None:
         """Print what has been done and the seconds since the run began, if that is due or `always`."""
         now = time.monotonic()
-        if always or now - self._spoken >= _PATIENCE:
+        if self._verbose and (always or self._verbose > 1 or now - self._spoken >= _PATIENCE):
             self._spoken, self.has_spoken = now, True
             print(f"{self._name}: {text}, {now - self._begin:.0f} s", file=sys.stderr, flush=True)
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -75,6 +75,8 @@ def _describe(value: Any) -> str:
     if hasattr(value, "select_dtypes"):  # a pandas frame, whose text would show its numbers
         names = ", ".join(map(str, value.select_dtypes(exclude="number")))
         return f"a DataFrame whose columns {names if len(names) <= 200 else names[:199] + '…'} are not numbers"
+    if hasattr(value, "iloc"):  # a pandas column, whose text would show its index
+        return f"a {type(value).__name__} of {value.dtype}" + ("" if value.name is None else f", {value.name!r}")
     try:
         text = repr(value)
     except ValueError:  # Python does not write out integers of more than 4300 digits
@@ -221,6 +223,29 @@ def _check_data(array: FloatArray, name: str) -> None:
             DegreesWarning,
             stacklevel=4,
         )
+
+
+def warn_of_unit(values: FloatArray, unit: str, name: str, fewest: int = 10) -> None:
+    """Warn of angles that look like radians where another unit was said, or like degrees where those or hours were."""
+    known = values[np.isfinite(values)]
+    if known.size < fewest:
+        return
+    reach = float(np.abs(known).max())
+    if unit == "hours" and reach > 48.0:
+        found = f"{name} reaches {reach:g}, more than two days of hours: it looks like degrees"
+    elif unit == "radians" and reach > 4.0 * np.pi:
+        found = f"{name} reaches {reach:g}, more than two turns in radians: it looks like degrees or hours"
+    elif unit in ("degrees", "compass") and reach <= 2.0 * np.pi and (known != np.round(known)).any():
+        found = f"{name} stays within {reach:.3g}, little for {unit}: it looks like radians"
+    else:
+        return
+    warnings.warn(f"{found}. If so, change the estimator's unit={unit!r}", DegreesWarning, stacklevel=4)
+
+
+def warn_of_units(rows: FloatArray, unit: str | Sequence[str], X: Any) -> None:
+    """The same for columns, each by its name in X; `unit` is that of all or has one for each."""
+    for index, column in enumerate(rows.T):
+        warn_of_unit(column, unit if isinstance(unit, str) else unit[index], name_columns(X, np.array([index])))
 
 
 def weights(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weights") -> FloatArray:

@@ -46,8 +46,6 @@ __all__ = [
     "CircularTest",
     "DirectionInterval",
     "DegreesWarning",
-    "to_cos_sin",
-    "from_cos_sin",
     "from_degrees",
     "to_degrees",
     "from_hours",
@@ -130,55 +128,6 @@ def difference(a: ArrayLike, b: ArrayLike) -> FloatArray:
     """
     a, b = check.broadcast(a=check.finite_or_nan(a, "a"), b=check.finite_or_nan(b, "b"))
     return wrap(a - b)
-
-
-def to_cos_sin(x: ArrayLike) -> FloatArray:
-    """[cos x; sin x] along the last axis.
-
-    Parameters
-    ----------
-    x : array_like
-        Radians (..., D); a single angle counts as D = 1. NaN stays NaN.
-
-    Returns
-    -------
-    ndarray
-        Shape (..., 2D): the D cosines, then the D sines.
-
-    Examples
-    --------
-    >>> from mgvm import angles
-    >>> angles.to_cos_sin([0.0, 1.0])
-    array([1.        , 0.54030231, 0.        , 0.84147098])
-    """
-    array = np.atleast_1d(check.finite_or_nan(x, "x"))
-    return np.concatenate([np.cos(array), np.sin(array)], axis=-1)
-
-
-def from_cos_sin(v: ArrayLike) -> FloatArray:
-    """``arg(v_d + i v_{D+d})``: the angles of [cos; sin] vectors, whatever their lengths.
-
-    Parameters
-    ----------
-    v : array_like
-        Real numbers (..., 2D): D first coordinates, then D second ones. NaN stays NaN.
-
-    Returns
-    -------
-    ndarray
-        Radians (..., D) in [-π, π); NaN for a zero vector, which has no direction.
-
-    Examples
-    --------
-    >>> from mgvm import angles
-    >>> angles.from_cos_sin([1.0, 0.0, 0.0, 3.0])
-    array([0.        , 1.57079633])
-    """
-    array = check.finite_or_nan(v, "v")
-    if array.ndim == 0 or array.shape[-1] % 2:
-        raise ValueError(f"v must have shape (..., 2D), cosines then sines, got {array.shape}")
-    cos, sin = np.split(array, 2, axis=-1)
-    return np.where((cos == 0.0) & (sin == 0.0), np.nan, wrap(np.arctan2(sin, cos)))
 
 
 # ---- statistics -----------------------------------------------------------------------------------------------------

@@ -95,7 +95,10 @@ class CircularFeatures(TransformerMixin, BaseEstimator):  # type: ignore[misc]
         check.refuse_text(X, "leave it out, or make angles of it first")
         with check.validating("X", X):
             values = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset)
-        return to_radians(values, self.unit)
+        angles = to_radians(values, self.unit)
+        if reset:
+            check.warn_of_units(values, self.unit, X)
+        return angles
 
     def __sklearn_tags__(self) -> Any:
         tags = super().__sklearn_tags__()

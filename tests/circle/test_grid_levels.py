@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+from portable import periodic_grid
 
 from mgvm import VonMises
-from mgvm._grids import periodic_grid
 from mgvm.circle.highest_density import grid_levels
 
 

@@ -16,6 +16,7 @@ MARK = re.compile(r"<!-- (?:measured: [^>]*|end) -->")
 WRITTEN = {
     "measured-circle.md": "# ",
     "measured-density.md": "# ",
+    "circular-statistics.md": "## Levels, simulated",
     "comparison.md": "## Number by number",
     "graphs.md": "## Measured",
     "engines.md": "## Errors",

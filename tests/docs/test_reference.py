@@ -17,7 +17,7 @@ def listed():
         for line in page.read_text().splitlines():
             if found := re.match(r"\.\. currentmodule:: (\S+)", line):
                 module = found[1]
-            elif found := re.match(r"   (\w+)$", line):
+            elif found := re.match(r"   ([\w.]+)$", line):
                 names.append(f"{module}.{found[1]}" if page.stem != "index" else "")
     return [name for name in names if name]
 

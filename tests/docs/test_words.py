@@ -16,8 +16,12 @@ PAGES = [
     *sorted((ROOT / "examples").glob("*.rst")),
     *sorted((ROOT / "src").rglob("*.html")),  # of reports
 ]
-SCRIPTS = [*sorted((ROOT / "examples").glob("*.py")), *sorted((ROOT / "src").rglob("*.py"))]
+SCRIPTS = [
+    path for folder in ("examples", "src", "paper", "benchmarks") for path in sorted((ROOT / folder).rglob("*.py"))
+]
+FOR_CONTRIBUTORS = [ROOT / "CHANGELOG.md", ROOT / "CONTRIBUTING.md"]
 MOST_COLUMNS = 7
+MOST_CHARACTERS = 96  # of a line of code: what stands beside both sidebars on a screen of 1280 pixels
 
 # What not to say, as a pattern, and what to say instead.
 WORDS = {
@@ -38,6 +42,8 @@ WORDS = {
     r"(?:all|free|soft|hard) (?:radius|radii)": "radial scale",
     r"peaks of the noise|noise with \w+ peaks": "noise order",
 }
+# Parts of identifiers that are none of the field's words for anything.
+NAMES = {"law", "laws", "penal", "settle", "settles", "settled", "roads", "mirror", "mirrors", "remote"}
 # Pages tell what was measured, not what somebody had hoped for.
 HOPES = {
     r"aimed at|was aimed": "what was measured",
@@ -73,6 +79,20 @@ def strings(script):
     ]
 
 
+def identifiers(script):
+    """Names of functions, classes, arguments, variables and attributes that a script makes, each at its line."""
+    for node in ast.walk(ast.parse(script.read_text(encoding="utf-8"))):
+        name = getattr(node, "name", None) or getattr(node, "arg", None) or getattr(node, "attr", None)
+        name = node.id if isinstance(node, ast.Name) else name
+        if isinstance(name, str):
+            yield getattr(node, "lineno", 0), name
+
+
+def parts(name):
+    """The words of a name: of `_is_settled` and `IsSettled` is and settled."""
+    return {part.lower() for part in re.findall(r"[A-Z]?[a-z]+", name)}
+
+
 def tables(text):
     """The header of every table, as its cells."""
     lines = text.splitlines()
@@ -85,6 +105,11 @@ def test_pages_use_the_words_of_the_field(page):
     assert list(find(prose(page), WORDS | HOPES)) == []
 
 
+@pytest.mark.parametrize("page", FOR_CONTRIBUTORS, ids=lambda path: path.name)
+def test_pages_for_contributors_do_too(page):
+    assert list(find(prose(page), WORDS)) == []
+
+
 def test_scripts_and_messages_use_the_words_of_the_field():
     found = [
         f"{script.relative_to(ROOT)}:{line}: {fault}"
@@ -95,11 +120,33 @@ def test_scripts_and_messages_use_the_words_of_the_field():
     assert found == []
 
 
+def test_identifiers_use_the_words_of_the_field():
+    found = [
+        f"{script.relative_to(ROOT)}:{line}: {name}"
+        for script in SCRIPTS
+        for line, name in identifiers(script)
+        if parts(name) & NAMES
+    ]
+    assert found == []
+
+
 @pytest.mark.parametrize("page", PAGES, ids=lambda path: path.relative_to(ROOT).as_posix())
 def test_tables_fit_on_a_page(page):
     headers = tables(prose(page))
     assert [header for header in headers if len(header) > MOST_COLUMNS] == []
     assert [header for header in headers if {"target", "aim", "missed"} & set(header)] == []
+
+
+def code(page):
+    """The lines of code of a page."""
+    blocks = re.findall(r"^```[^\n]*\n(.*?)^```", page.read_text(encoding="utf-8"), flags=re.M | re.S)
+    return [line for block in blocks for line in block.splitlines()]
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if page.suffix == ".md"], ids=lambda path: path.name)
+def test_code_fits_on_a_page(page):
+    widest = 105 if page.name == "README.md" else MOST_CHARACTERS  # GitHub has a sidebar less
+    assert [line for line in code(page) if len(line) > widest] == []
 
 
 def test_examples_tell_what_was_measured_and_not_what_was_hoped_for():
@@ -115,4 +162,5 @@ def test_examples_tell_what_was_measured_and_not_what_was_hoped_for():
 
 def test_a_forbidden_word_and_a_wide_table_are_found():
     assert len(list(find("A law of lawyers.\nSets of 90 % hold; `law`.", WORDS))) == 2
+    assert parts("_is_settled") & NAMES == parts("IsSettled") & NAMES == {"settled"}
     assert tables("| a | b |\n|---|---:|\n| 1 | 2 |") == [["a", "b"]]

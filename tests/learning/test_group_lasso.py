@@ -95,6 +95,12 @@ def test_independent_angles_keep_no_edge():
     assert len(regularization_path(x).edges()) == 0
 
 
+def test_a_larger_gamma_keeps_fewer_edges():
+    x = chain_distribution(15, strength=0.4).sample(300, rng=8)
+    edges = [len(regularization_path(x, gamma=gamma).edges()) for gamma in (0.0, 0.25, 2.0)]
+    assert edges[0] > edges[1] >= edges[2]
+
+
 def test_held_out_choice_keeps_the_true_edges():
     x = chain_distribution(10, strength=1.0).sample(500, rng=6)
     path = regularization_path(x, criterion="held-out")

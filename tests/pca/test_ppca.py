@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import numpy as np
+import pandas as pd
 import pytest
 from scipy.optimize import minimize
 from scipy.stats import multivariate_normal
@@ -123,3 +124,12 @@ def test_what_cannot_be_learnt_is_said():
         PPCA(1).fit(np.where(Y > 1.0, np.nan, Y))
     with pytest.raises(ValueError, match=r"X must have shape \(N, 2\)"):
         PPCA(2).fit(Y).inverse_transform(np.ones((3, 3)))
+
+
+def test_text_is_refused_by_the_name_of_its_column():
+    rows = pd.DataFrame({"x": [1.0, 2.0, 4.0], "y": ["1.0", "2.5", "3.0"]})
+    with pytest.raises(ValueError, match="text in column 'y'"):
+        PPCA(1).fit(rows)
+    model = PPCA(1).fit(rows.assign(y=[1.0, 2.5, 3.0]))
+    with pytest.raises(ValueError, match="text in column 'y'"):
+        model.transform(rows)

@@ -7,9 +7,9 @@ from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Matern
 
 from mgvm import CircularGPRegressor
 from mgvm.regression.engines.base import Problem
-from mgvm.regression.engines.chain import ChainEngine, couplings, exponential_scales, is_exponential
+from mgvm.regression.engines.chain import ChainEngine, couplings
 from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Replicates
-from mgvm.regression.prior import Prior
+from mgvm.regression.prior import Prior, exponential_scales
 from mgvm.regression.search import Descent
 
 COUNT = 96
@@ -131,9 +131,9 @@ def test_hyper_parameters_are_found_again():
 
 
 def test_kernels_that_are_chains_and_those_that_are_not():
-    assert all(is_exponential(kernel) for kernel in (KERNEL, Matern(nu=0.5), Matern(nu=0.5) * 2.0))
+    assert all(exponential_scales(kernel) for kernel in (KERNEL, Matern(nu=0.5), 2.0 * Matern(nu=0.5) * 3.0))
     for kernel in (RBF(), ConstantKernel(), KERNEL + KERNEL, Matern(nu=0.5) * Matern(nu=0.5), Matern(nu=1.5)):
-        assert not is_exponential(kernel)
+        assert exponential_scales(kernel) is None
     with pytest.raises(ValueError, match="exact chain needs one kernel"):
         chain([0.0, 1.0], [0.0, 1.0], kernel=RBF())
     with pytest.raises(ValueError, match="distinct"):

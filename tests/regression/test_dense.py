@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from portable import periodic_grid
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
-from mgvm._grids import periodic_grid
 from mgvm.inference._planar_gaussian import invert_symmetric
 from mgvm.regression.engines.base import Problem
 from mgvm.regression.engines.dense import DenseEngine, DensePropagation, DenseSettings, gmres, invert_covariance

@@ -101,17 +101,16 @@ def test_rows_without_weight_are_predicted():
 @pytest.mark.parametrize("noise", [GvMNoise(2, symmetric=False), ContaminatedNoise(GvMNoise())])
 def test_leave_one_out_takes_one_of_the_rows_a_weight_stands_for(noise):
     rho = noise.start + 0.3
-    angles, weights = np.array([0.5, 1.0, -2.0, 0.1, 0.2]), np.array([0.4, 1.0, 3.0, 1.0, 2.0])
-    starts = np.array([0, 3])
+    angles, weights = np.array([0.5, 1.0, -2.0, 0.7, 0.1, 0.2]), np.array([0.4, 1.0, 3.0, 2.5, 1.0, 2.0])
+    starts, group_of = np.array([0, 3, 4]), np.array([0, 0, 0, 1, 2, 2])  # one input has a single row
     nodes = -np.pi + 2.0 * np.pi * np.arange(512) / 512
-    alone = GridDensity(np.stack([np.cos(nodes), 3.0 * np.sin(nodes) + np.cos(2.0 * nodes)]))
+    alone = GridDensity(np.stack([np.cos(nodes), 2.0 * np.cos(nodes - 1.0), 3.0 * np.sin(nodes) + np.cos(2.0 * nodes)]))
     found = row_log_densities(alone, Replicates(angles, weights, starts), noise, rho)
     fine = -np.pi + 2.0 * np.pi * np.arange(8192) / 8192
-    for row, group in enumerate([0, 0, 0, 1, 1]):
+    for row, group in enumerate(group_of):
         left = weights.copy()
         left[row] -= min(left[row], 1.0)
-        left[:3] *= group == 0
-        left[3:] *= group == 1
+        left *= group_of == group
         logs = left @ np.stack([noise.log_density(rho, angle - fine) for angle in angles])
         dist = alone[group].pdf(fine) * np.exp(logs - logs.max())
         expected = np.log((dist * np.exp(noise.log_density(rho, angles[row] - fine))).sum() / dist.sum())

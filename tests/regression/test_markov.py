@@ -10,9 +10,9 @@ from mgvm import CircularGPRegressor
 from mgvm.inference._planar_gaussian import expected_statistics
 from mgvm.regression.engines.base import Problem
 from mgvm.regression.engines.dense import DenseEngine
-from mgvm.regression.engines.markov import Line, MarkovEngine, MarkovPosterior, Term, line_terms, smooth_line
+from mgvm.regression.engines.markov import Line, MarkovEngine, MarkovPosterior, smooth_line
 from mgvm.regression.noise import GvMNoise, Replicates
-from mgvm.regression.prior import Prior
+from mgvm.regression.prior import Prior, Term, line_terms
 from tests.naive import line as naive
 
 KERNELS = {

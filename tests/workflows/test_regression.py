@@ -6,6 +6,7 @@ import pytest
 from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 
 from mgvm import CircularGPRegressor, CircularRegressor
+from mgvm.regression import front_door
 from mgvm.regression.baselines import GvMRegressor
 from mgvm.tables import TableError
 from mgvm.workflows import RegressionOptions, apply_regression, regression, run_regression
@@ -38,6 +39,10 @@ def at_once(kernel, options):
 def quick(monkeypatch):
     monkeypatch.setattr(regression, "build_model", at_once)
     monkeypatch.setattr(regression, "build_baselines", lambda kernel: {"no inputs": GvMRegressor()})
+
+
+def test_every_member_has_a_name():
+    assert set(regression.NAMES) == {*front_door.MEMBERS, *front_door.FEW_MEMBERS}
 
 
 def test_predictions_scores_and_gaps():

@@ -152,7 +152,7 @@ def panel_starts(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
 
 
 @inner()
-def _is_settled(c: np.ndarray, x: float, half: float, waves: np.ndarray) -> bool:
+def _is_resolved(c: np.ndarray, x: float, half: float, waves: np.ndarray) -> bool:
     """Whether f' has one zero at most on the cell; true as well where the cell is too small to tell."""
     order = c.size
     first = second = room = bend = size = total = 0.0
@@ -197,7 +197,7 @@ def turning_starts(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
             while height > 0:
                 height -= 1
                 place, half = stack[height, 0], stack[height, 1]
-                if _is_settled(c, (2.0 * place + 1.0) * half - math.pi, half, waves):
+                if _is_resolved(c, (2.0 * place + 1.0) * half - math.pi, half, waves):
                     if found.shape[0] == total:
                         found = _grow(found)
                     found[total, 0], found[total, 1] = i, 2.0 * place * half - math.pi

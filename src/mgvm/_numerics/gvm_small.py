@@ -135,7 +135,7 @@ def panel_starts(c: ComplexArray, most: int) -> tuple[np.ndarray, FloatArray] | 
     return row[order], start[order]
 
 
-def _is_settled(c: ComplexArray, row: np.ndarray, x: FloatArray, half: FloatArray) -> np.ndarray:
+def _is_resolved(c: ComplexArray, row: np.ndarray, x: FloatArray, half: FloatArray) -> np.ndarray:
     """Whether f' has one zero at most on cells around x, as in `gvm_general`."""
     order = c.shape[1]
     t = np.arange(1, order + 1)
@@ -164,9 +164,9 @@ def turning_starts(c: ComplexArray, most: int) -> tuple[np.ndarray, FloatArray] 
     while row.size:
         if row.size > most:
             return None
-        settled = _is_settled(c, row, (2.0 * position + 1.0) * half - np.pi, half)
-        done.append((row[settled], (2.0 * position * half - np.pi)[settled]))
-        row, position, half = (np.repeat(column[~settled], 2) for column in (row, 2.0 * position, 0.5 * half))
+        resolved = _is_resolved(c, row, (2.0 * position + 1.0) * half - np.pi, half)
+        done.append((row[resolved], (2.0 * position * half - np.pi)[resolved]))
+        row, position, half = (np.repeat(column[~resolved], 2) for column in (row, 2.0 * position, 0.5 * half))
         position[1::2] += 1.0
     rows, starts = (np.concatenate(columns) for columns in zip(*done, strict=True)) if done else (row, position)
     order = np.lexsort((starts, rows))

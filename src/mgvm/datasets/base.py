@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,12 +11,6 @@ from numpy.typing import NDArray
 from mgvm.angles import from_hours
 
 _MINUTES_PER_DAY = 1440
-
-
-def freeze(*arrays: NDArray[Any]) -> None:
-    """Make the arrays read-only."""
-    for array in arrays:
-        array.flags.writeable = False
 
 
 def minutes_to_angles(minutes: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mgvm import _validation as check
+from mgvm._frozen import freeze
 from mgvm.angles import from_degrees, wrap
-from mgvm.datasets.base import AtPlaces, AtTimesOfDay, CountsByMinute, DihedralAngles, freeze
+from mgvm.datasets.base import AtPlaces, AtTimesOfDay, CountsByMinute, DihedralAngles
 from mgvm.datasets.download import Source, fetch_file
 
 _PAPER = ("akwn2/mgvm-release", "68285f56dc34025ae0e3fafb206b79a13cfb6db9")

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mgvm import _validation as check
+from mgvm._frozen import freeze
 from mgvm.angles import from_compass, from_degrees
-from mgvm.datasets.base import AtPlaces, AtTimesOfDay, CountsByMinute, DihedralAngles, freeze
+from mgvm.datasets.base import AtPlaces, AtTimesOfDay, CountsByMinute, DihedralAngles
 
 Columns = dict[str, tuple[str, ...]]
 

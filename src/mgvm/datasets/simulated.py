@@ -8,8 +8,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
+from mgvm._frozen import freeze
 from mgvm.angles import wrap
-from mgvm.datasets.base import freeze
 
 
 @dataclass(frozen=True, eq=False)

@@ -17,7 +17,7 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.inference._gibbs import average_conditionals
 from mgvm.inference._mean_field import mean_field
 from mgvm.inference._moves import Sweeps, angles, states, sweeps
-from mgvm.inference.result import ConvergenceWarning, LogNormalizer
+from mgvm.inference.result import ConvergenceWarning, LogNormalizer, TableOfMarginals
 from mgvm.natural.parameters import Natural, TorusDistribution, natural
 
 
@@ -34,7 +34,7 @@ class AnnealingSettings:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class AnnealingResult:
+class AnnealingResult(TableOfMarginals):
     """log Z with its standard error, and what it comes from.
 
     Attributes

@@ -19,13 +19,13 @@ from mgvm._numerics import chain
 from mgvm._numerics.chain import sample_rows
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
-from mgvm.inference.result import LogNormalizer, PairMoments
+from mgvm.inference.result import LogNormalizer, PairMoments, TableOfMarginals
 from mgvm.natural.graph import Forest, cycle_message, forest, without_rounding
 from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, entries, natural
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class ChainResult:
+class ChainResult(TableOfMarginals):
     """What `exact_chain` returns: log Z at once, the rest computed when first asked for, then kept.
 
     Attributes

@@ -31,12 +31,12 @@ from mgvm.inference._grid_cells import (
     find_occupied,
     rule_sizes,
 )
-from mgvm.inference.result import LogNormalizer, PairMoments
+from mgvm.inference.result import LogNormalizer, PairMoments, TableOfMarginals
 from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, dense_matrices, natural
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class GridResult:
+class GridResult(TableOfMarginals):
     """What `exact_grid` found; moments, marginals and draws are computed when asked for.
 
     Attributes

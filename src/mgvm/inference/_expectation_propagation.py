@@ -45,12 +45,12 @@ from mgvm.inference._parallel_updates import (
     step_sites,
 )
 from mgvm.inference._tilted import GridSites, HarmonicSites, Sites
-from mgvm.inference.result import ConvergenceWarning, LogNormalizer
+from mgvm.inference.result import ConvergenceWarning, LogNormalizer, TableOfMarginals
 from mgvm.natural.parameters import Natural, dense_coupling, natural
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class EPResult:
+class EPResult(TableOfMarginals):
     """What expectation propagation found.
 
     Natural parameters are those of exp(-½xᵀΛx + hᵀx) with x = (cos φ, sin φ).

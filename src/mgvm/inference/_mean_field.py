@@ -31,7 +31,7 @@ from mgvm.inference._coordinate_ascent import (
     sweeper,
     von_mises_step,
 )
-from mgvm.inference.result import ConvergenceWarning, LogNormalizer
+from mgvm.inference.result import ConvergenceWarning, LogNormalizer, TableOfMarginals
 from mgvm.natural.parameters import Natural, TorusDistribution, dense_coupling, natural, sparse_coupling
 
 _DISTINCT = 0.02  # two optima differ if some moment does by more than this
@@ -50,7 +50,7 @@ class Optimum:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class MeanFieldResult:
+class MeanFieldResult(TableOfMarginals):
     """The best product distribution found.
 
     Attributes

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+from mgvm._frames import check_names
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
 
@@ -86,6 +89,22 @@ class InferenceResult(Protocol):
     @property
     def log_normalizer(self) -> LogNormalizer | None:
         """log Z, where the engine has one."""
+
+
+class TableOfMarginals:
+    """What results without draws share: a table of their marginals."""
+
+    marginals: Any
+
+    def to_frame(
+        self, names: Sequence[str] | None = None, masses: Sequence[float] = (0.5, 0.9), unit: str = "radians"
+    ) -> Any:
+        """A pandas DataFrame, one row an angle, by name where given: mean direction, resultant length, regions.
+
+        `CircularDistribution.to_frame` says more of its columns, of `masses` and of `unit`.
+        """
+        count = math.prod(self.marginals.batch_shape)
+        return self.marginals.to_frame(masses, unit, None if names is None else check_names(names, count))
 
 
 @dataclass(frozen=True, eq=False, repr=False)

@@ -24,6 +24,7 @@ from scipy import linalg, stats
 
 from mgvm import _validation as check
 from mgvm._frames import Names, check_names, column_names, make_frame
+from mgvm._frozen import freeze
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.learning.group_lasso import choose_penalty, support
 from mgvm.learning.node_regression import (
@@ -161,8 +162,7 @@ def edge_tests(
     both = np.stack([P, Q], axis=1)
     adjusted = benjamini_hochberg(p_values)
     parts = (pairs.first, pairs.second, statistic, count, p_values, adjusted, both)
-    for part in parts:
-        part.flags.writeable = False
+    freeze(*parts)
     return EdgeTests(*parts, conditioning=chosen, n_rows=given.n_rows, names=column_names(data))
 
 

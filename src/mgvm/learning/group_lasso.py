@@ -97,12 +97,12 @@ def regularization_path(
     weights: ArrayLike | None = None,
     criterion: str = "ebic",
     gamma: float = 0.25,
-    n_penalties: int = 40,
-    smallest: float = 0.05,
 ) -> RegularizationPath:
     """Minimise J(θ) + λ Σ_ij |(P_ij, Q_ij)| for falling λ, each from the last, and pick a λ.
 
-    J is the score-matching objective. Every fit is exact: the optimality conditions are checked for all edges.
+    J is the score-matching objective. Every fit is exact: the optimality conditions are checked for all edges. The
+    first λ is the largest that leaves an edge; 40 go down to a twentieth of it, or end where the criterion has long
+    been rising.
 
     Parameters
     ----------
@@ -117,10 +117,6 @@ def regularization_path(
         on one scale. "held-out": the same fit's J on rows left out, in five folds; it keeps more edges.
     gamma : float
         How much EBIC charges for the number of edges there are to choose from; 0 is BIC.
-    n_penalties : int
-        Most penalties on the path; it ends where the criterion has long been rising.
-    smallest : float
-        The last penalty as a part of the first, the largest that leaves an edge.
 
     Returns
     -------
@@ -137,12 +133,10 @@ def regularization_path(
     harmonics = check.integer(order, "order", minimum=1)
     word = check.choice(criterion, "criterion", CRITERIA)
     charge = float(check.non_negative(gamma, "gamma"))
-    count = check.integer(n_penalties, "n_penalties", minimum=2)
-    ratio = check.single_fraction(smallest, "smallest")
     given = as_rows(data, weights)
     model = submodel_for(submodel, given, harmonics)
     known = node_design(given, model)
-    found = choose_penalty(known, word, gamma=charge, n_penalties=count, smallest=ratio)
+    found = choose_penalty(known, word, gamma=charge)
     penalties = np.array([step.penalty for step in found.steps])
     return RegularizationPath(penalties, found.criteria, word, found.picked, tuple(found.steps), known, model)
 

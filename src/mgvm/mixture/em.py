@@ -268,6 +268,13 @@ class GrowthSettings:
     min_gain: float = 0.002
 
 
+class Size(NamedTuple):
+    """Components to fit; the most of them, where a fraction of the rows is held out to choose among sizes."""
+
+    components: int
+    validation_fraction: float = 0.0
+
+
 @dataclass
 class MixtureFit:
     """Settings of a fit, and the best mixture so far, which an interrupted fit keeps.
@@ -288,6 +295,15 @@ class MixtureFit:
     trace: list[float] = field(default_factory=list)
     converged: bool = False
     scores: dict[int, float] = field(default_factory=dict)
+
+    def fit(self, x: FloatArray, weights: FloatArray, size: Size, warm: Mixture | None = None) -> None:
+        """From a mixture on, or with a size to be chosen, or of a given size."""
+        if warm is not None:
+            self.polish(x, weights, warm)
+        elif size.validation_fraction and len(x) > 1:
+            self.fit_size_by_validation(x, weights, size.components, size.validation_fraction)
+        else:
+            self.fit_size(x, weights, min(size.components, len(x)))
 
     def fit_size(self, x: FloatArray, weights: FloatArray, size: int) -> None:
         """`size` components: the best of `n_init` starts, then EM and exchanges."""

@@ -5,7 +5,6 @@ The class stores, checks and answers; EM and growth are in `em`, missing angles 
 
 from __future__ import annotations
 
-import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -18,6 +17,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 
 from mgvm import _validation as check
 from mgvm._grids import log_sum_exp
+from mgvm._progress import ProgressLines
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.angles import from_radians, to_radians, wrap
@@ -25,10 +25,10 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning.rows import WeightedRows, as_rows, circular_variance
 from mgvm.mixture import em, missing
-from mgvm.mixture.em import Mixture, MixtureFit
+from mgvm.mixture.em import Mixture, MixtureFit, Size
 from mgvm.mixture.families.base import Family, join
 from mgvm.mixture.families.directed import DirectedFamily
-from mgvm.mixture.missing import ConditionalMixture, Size, condition_mixture
+from mgvm.mixture.missing import ConditionalMixture, condition_mixture
 
 FAMILIES = ("auto", "mgvm", "directed", "directed_von_mises", "von_mises", "wrapped_normal")
 
@@ -72,7 +72,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     warm_start : bool, default False
         Whether `fit` goes on from the last fit.
     verbose : int, default 0
-        1 prints progress to the error stream.
+        1 prints progress every other second, 2 every step.
     random_state : int, RandomState or None
         Of the starts and splits.
     unit : {"radians", "degrees", "compass", "hours"} or list of these, default "radians"
@@ -164,20 +164,25 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         check.refuse_text(X, "leave it out, or make angles of it first")
         with check.validating("X", X):
             x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
-        data = _merge_copies(self._in_radians(x), sample_weight)
+        angles = self._in_radians(x)
+        if self.unit != "radians":  # of which the learner warns
+            check.warn_of_units(x, self.unit, X)
+        data = _merge_copies(angles, sample_weight)
         _check_settings(self, data)
         rng = check.generator(self.random_state, "random_state")
         warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
         family = self.family_ if warm else _make_family(self, data.dimension)
         size = _read_size(self)
         fits: list[MixtureFit] = []
+        report = ProgressLines("TorusMixture", self.verbose)
         with single_thread:
             for number in range(1 if warm else self.n_average):
-                fit = MixtureFit(
-                    family, _growth_family(family), rng, self.n_init, self.max_iter, self.tol, self._report
-                )
+                fit = MixtureFit(family, _growth_family(family), rng, self.n_init, self.max_iter, self.tol, report)
                 try:
-                    missing.fit_rows(fit, data, size, warm)
+                    if np.isnan(data.x).any():
+                        missing.fit_incomplete(fit, data, size, warm)
+                    else:
+                        fit.fit(data.x, data.weights, size, warm)
                 except KeyboardInterrupt:
                     if not self._keep_interrupted(fit, fits):
                         raise
@@ -185,7 +190,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
                 fits.append(fit)
                 assert fit.best is not None
                 size = Size(fit.best.size)
-                self._report(f"fit {number + 1} of {self.n_average} done: {fit.trace[-1]:.5f} a row")
+                report(f"fit {number + 1} of {self.n_average} done: {fit.trace[-1]:.5f} a row")
         self._keep(fits)
         return self
 
@@ -204,11 +209,6 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         for each in fits:
             each.converged = True  # the user knows
         return True
-
-    def _report(self, text: str) -> None:
-        """Print progress where it was asked for."""
-        if self.verbose:
-            print(f"TorusMixture: {text}", file=sys.stderr, flush=True)
 
     def _keep(self, fits: list[MixtureFit]) -> None:
         """Set what was learnt, the average of all fits; warn where the last one did not converge."""

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -21,15 +21,8 @@ from mgvm.angles import to_radians, wrap
 from mgvm.circle.grid_density import GridDensity
 from mgvm.learning.rows import WeightedRows
 from mgvm.mixture import em
-from mgvm.mixture.em import Mixture, MixtureFit
+from mgvm.mixture.em import Mixture, MixtureFit, Size
 from mgvm.mixture.families.base import NEGLIGIBLE, Family, draw_places
-
-
-class Size(NamedTuple):
-    """Components to fit; the most of them, where a fraction of the rows is held out to choose among sizes."""
-
-    components: int
-    validation_fraction: float = 0.0
 
 
 def log_joint(family: Family, mixture: Mixture, x: FloatArray) -> FloatArray:
@@ -117,23 +110,20 @@ def impute_mean_directions(family: Family, mixture: Mixture, x: FloatArray) -> F
 # ---- fitting --------------------------------------------------------------------------------------------------------
 
 
-def fit_rows(
+def fit_incomplete(
     fit: MixtureFit, data: WeightedRows, size: Size, warm: Mixture | None, *, rounds: int = 6, copies: int = 5
 ) -> None:
-    """Fit a mixture to rows, missing angles imputed by draws between `rounds` of EM.
+    """Fit a mixture to rows of which some lack angles, imputed by draws between `rounds` of EM.
 
     All rounds but the last are short; two are enough after a fit before (`warm`). The last one sees `copies` draws of
     every incomplete row, each with its part of the weight, so that the answer hangs less on chance.
     """
     lacking = np.isnan(data.x).any(axis=1)
-    if not lacking.any():
-        _fit_complete(fit, data.x, data.weights, size, warm)
-        return
     growth = fit.growth
     short = replace(fit, max_iter=min(fit.max_iter, growth.short_iter), tol=max(fit.tol, growth.short_tol))
     try:
         if warm is None:
-            _fit_complete(short, _fill_from_columns(data.x, fit.rng), data.weights, size, None)
+            short.fit(_fill_from_columns(data.x, fit.rng), data.weights, size)
         else:
             short.best, rounds = warm, min(rounds, 2)
         for number in range(1, rounds + 1):
@@ -147,16 +137,6 @@ def fit_rows(
             (fit if last else short).polish(x, weights, short.best)
     finally:
         fit.best, fit.scores = fit.best or short.best, short.scores
-
-
-def _fit_complete(fit: MixtureFit, x: FloatArray, weights: FloatArray, size: Size, warm: Mixture | None) -> None:
-    """From a mixture on, or with a size to be chosen, or of a given size."""
-    if warm is not None:
-        fit.polish(x, weights, warm)
-    elif size.validation_fraction and len(x) > 1:
-        fit.fit_size_by_validation(x, weights, size.components, size.validation_fraction)
-    else:
-        fit.fit_size(x, weights, min(size.components, len(x)))
 
 
 def _fill_from_columns(x: FloatArray, rng: np.random.Generator) -> FloatArray:

@@ -17,6 +17,7 @@ from numpy.typing import ArrayLike
 from scipy import sparse
 
 from mgvm import _validation as check
+from mgvm._frames import Names, check_order
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.exponential_family import LARGEST_CONCENTRATION
 from mgvm.natural.parameters import Matrix, Natural, concentrations
@@ -233,8 +234,9 @@ def rotate(dist: Natural, delta: FloatArray) -> Natural:
 # ---- points and conditions ------------------------------------------------------------------------------------------
 
 
-def check_points(x: ArrayLike, dimension: int) -> FloatArray:
-    """Angles with the D angles of a point along the last axis."""
+def check_points(x: ArrayLike, dimension: int, names: Names = None) -> FloatArray:
+    """Angles with the D angles of a point along the last axis; the columns of a DataFrame have their names."""
+    check_order(x, names)
     array = check.angles(x, "x")
     if array.ndim == 0 or array.shape[-1] != dimension:
         raise ValueError(

@@ -234,12 +234,8 @@ def residual(sums: Statistics, weights: FloatArray) -> float:
 
 def make_reporter(options: EMOptions) -> Callable[[int, float], object]:
     """A function of the iteration and its value that prints progress as the options ask."""
-    if not options.verbose:
-        return lambda done, value: None
-    lines = ProgressLines("CircularPCA")
-    return lambda done, value: lines(
-        f"iteration {done} of at most {options.max_iter}, {value:.4f} nats a row", always=options.verbose > 1
-    )
+    say = ProgressLines("CircularPCA", options.verbose)
+    return lambda done, value: say(f"iteration {done} of at most {options.max_iter}, {value:.4f} nats a row")
 
 
 def warn_unconverged(history: list[float], tol: float) -> None:

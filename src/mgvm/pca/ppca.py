@@ -64,6 +64,7 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
     @single_thread
     def fit(self, Y: Any, y: Any = None) -> Self:
         """Learn m, W and σ² from rows Y (N, M); `y` is ignored."""
+        check.refuse_text(Y, "leave it out")
         with check.validating("Y", Y):
             Y = validate_data(self, Y, dtype=np.float64, ensure_min_samples=2)
         check.moderate_scale(Y.min(axis=0), Y.max(axis=0), "Y")
@@ -126,6 +127,7 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
 
     def _rows(self, Y: Any) -> FloatArray:
         check_is_fitted(self)
+        check.refuse_text(Y, "leave it out")
         return np.asarray(validate_data(self, Y, dtype=np.float64, reset=False))
 
     def _along(self, Y: FloatArray) -> FloatArray:

@@ -116,9 +116,7 @@ def _bin_shares(angles: NDArray[np.float64], counts: NDArray[np.float64], bins: 
     return np.bincount(index, weights=counts, minlength=bins) / counts.sum()
 
 
-def circular_density(
-    dist: HasDensity, ax: Axes | None = None, *, points: int = 721, **line_options: Any
-) -> list[Line2D]:
+def circular_density(dist: HasDensity, ax: Axes | None = None, **line_options: Any) -> list[Line2D]:
     """Density of a distribution as a closed curve at the radius sqrt(2 f), the scale of `rose`.
 
     Parameters
@@ -127,8 +125,6 @@ def circular_density(
         Anything with ``pdf``; one distribution, not a batch.
     ax : polar axes, optional
         Where to draw; new axes by default.
-    points : int, default 721
-        Points on the curve, the first and the last the same.
     **line_options
         Handed to ``Axes.plot``: color, linestyle, label and so on.
 
@@ -145,8 +141,7 @@ def circular_density(
     >>> curve.get_label()
     'von Mises'
     """
-    points = check.integer(points, "points", minimum=4)
-    grid = np.linspace(-np.pi, np.pi, points)
+    grid = np.linspace(-np.pi, np.pi, 721)
     density = np.asarray(dist.pdf(grid))
     if density.shape != grid.shape:
         raise ValueError(

@@ -191,7 +191,6 @@ def doughnut(
     rows: ArrayLike | None = None,
     surface: Callable[[FloatArray], FloatArray] | None = None,
     points: int = 96,
-    wires: int = 16,
     wire_options: dict[str, Any] | None = None,
     **scatter_options: Any,
 ) -> list[Any]:
@@ -214,8 +213,6 @@ def doughnut(
         and three columns.
     points : int, default 96
         Grid points along each angle of a shaded surface.
-    wires : int, default 16
-        Circles of a net along each angle.
     wire_options : dict, optional
         Of the net, handed to ``Axes3D.plot_wireframe``: color, linewidth and so on.
     **scatter_options
@@ -238,10 +235,10 @@ def doughnut(
     place = _ring if surface is None else surface
     seen = None if angles is None else _matrix(check.angle_data(angles, "angles"), "angles", 2)
     space = None if rows is None else _matrix(check.finite(rows, "rows"), "rows", 3)
-    steps, net = check.integer(points, "points", minimum=8), check.integer(wires, "wires", minimum=3)
+    steps = check.integer(points, "points", minimum=8)
     ax = solid_axes(ax)
     drawn = [] if dist is None else [_draw_shades(ax, dist, place, steps)]
-    drawn.append(_draw_net(ax, place, net, wire_options or {}))
+    drawn.append(_draw_net(ax, place, wire_options or {}))
     # By default the order of a whole surface is its mean depth, which hides all points or none.
     ax.computed_zorder = False
     options = {"s": 5.0, "color": _POINTS, "alpha": 0.6, "linewidths": 0, "depthshade": False, **scatter_options}
@@ -274,8 +271,8 @@ def _lattice(place: Callable[[FloatArray], FloatArray], axis: FloatArray) -> Flo
     return _placed(place, pairs).T.reshape(3, axis.size, axis.size)
 
 
-def _draw_net(ax: Any, place: Callable[[FloatArray], FloatArray], wires: int, options: dict[str, Any]) -> Any:
-    stride = 4
+def _draw_net(ax: Any, place: Callable[[FloatArray], FloatArray], options: dict[str, Any]) -> Any:
+    wires, stride = 16, 4
     lattice = _lattice(place, np.linspace(-np.pi, np.pi, stride * wires + 1))
     looks = {"color": _WIRE, "linewidth": 0.5, **options}
     return ax.plot_wireframe(*lattice, rstride=stride, cstride=stride, **looks)

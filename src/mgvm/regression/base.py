@@ -170,7 +170,6 @@ def validate_training(
     y: Any,
     sample_weight: ArrayLike | None = None,
     *,
-    min_rows: int = 1,
     scales: bool = True,
 ) -> Training:
     """Training data as an estimator takes them; messages name what is wrong, where, and the cure.
@@ -181,7 +180,7 @@ def validate_training(
         validate_data(estimator, X, None)  # it says that y is required
     check.refuse_text(X, _ENCODE)
     with check.validating("X"):
-        inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False, ensure_min_samples=min_rows)
+        inputs = validate_data(estimator, X, dtype=np.float64, ensure_all_finite=False)
     refuse_holes(X, inputs)
     angles = check_targets(y, getattr(estimator, "unit", "radians"))
     if angles.size != inputs.shape[0]:
@@ -326,22 +325,8 @@ def check_targets(y: Any, unit: str = "radians") -> FloatArray:
     if check.choice(unit, "unit", UNITS) == "radians":
         return check.angle_data(numbers, "y")
     angles = to_radians(check.angles(numbers, "y"), unit)
-    warn_of_unit(check.finite(numbers, "y"), unit)
+    check.warn_of_unit(check.finite(numbers, "y"), unit, "y")
     return angles
-
-
-def warn_of_unit(values: FloatArray, unit: str, fewest: int = 10) -> None:
-    """Angles that look like radians where degrees were said, or like degrees where hours were."""
-    if values.size < fewest:
-        return
-    reach = float(np.abs(values).max())
-    if unit == "hours" and reach > 48.0:
-        found = f"y reaches {reach:g}, more than two days of hours: it looks like degrees"
-    elif unit != "hours" and reach <= 2.0 * np.pi and (values != np.round(values)).any():
-        found = f"y stays within {reach:.3g}, little for {unit}: it looks like radians"
-    else:
-        return
-    warnings.warn(f"{found}. If so, change the estimator's unit={unit!r}", check.DegreesWarning, stacklevel=4)
 
 
 def refuse_holes(X: Any, inputs: FloatArray) -> None:

@@ -11,7 +11,6 @@ from __future__ import annotations
 import copy
 import time
 import warnings
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, NamedTuple, Self
 
@@ -209,7 +208,7 @@ class CircularRegressor(MixedRegressor):
         data = data._replace(X=data.X / self.scale_)
         rows = _Rows.of(data, groups)
         self.held_out_ = rows.held_out
-        say = _Speaker(int(self.verbose))
+        say = ProgressLines("CircularRegressor", self.verbose)
         names = self._names(rows.n_inputs)
         if self.warm_start and hasattr(self, "named_estimators_"):
             looks = {name: _Fit(estimator, np.empty(0), 0.0) for name, estimator in self.named_estimators_.items()}
@@ -254,7 +253,7 @@ class CircularRegressor(MixedRegressor):
             return ForestCircularRegressor(random_state=state, verbose=verbose)
         return GvMRegressor("auto")
 
-    def _look(self, names: list[str], rows: _Rows, say: _Speaker) -> dict[str, _Fit]:
+    def _look(self, names: list[str], rows: _Rows, say: ProgressLines) -> dict[str, _Fit]:
         """All members fitted to a sample of the inputs."""
         some = rows.sample(SETTINGS.look, check.generator(self.random_state, "random_state"))
         made = {name: self._make(name) for name in names}
@@ -406,18 +405,7 @@ class _Fit(NamedTuple):
     seconds: float
 
 
-class _Speaker:
-    """Progress of the fits on standard error."""
-
-    def __init__(self, verbose: int):
-        self._lines = ProgressLines("CircularRegressor") if verbose else None
-
-    def __call__(self, text: str) -> None:
-        if self._lines is not None:
-            self._lines(text)
-
-
-def _fit_members(members: dict[str, Any], rows: _Rows, say: Callable[[str], object]) -> dict[str, _Fit]:
+def _fit_members(members: dict[str, Any], rows: _Rows, say: ProgressLines) -> dict[str, _Fit]:
     """All members fitted to rows, without the harmonic process where the others show concentrated densities.
 
     Its natural parameters grow with the concentration, and its cost with them, while angles so close to smooth curves
@@ -430,7 +418,7 @@ def _fit_members(members: dict[str, Any], rows: _Rows, say: Callable[[str], obje
     return {name: fits[name] for name in members if name in fits}
 
 
-def _fit_member(name: str, estimator: Any, rows: _Rows, say: Callable[[str], object]) -> _Fit:
+def _fit_member(name: str, estimator: Any, rows: _Rows, say: ProgressLines) -> _Fit:
     """A member fitted to rows; inference that did not converge is judged by what it predicts."""
     say(f"fitting {name} to {rows.data.y.size:,} rows")
     begin = time.process_time()
@@ -448,7 +436,7 @@ def _fit(estimator: Any, rows: _Rows) -> Any:
     return estimator.fit(rows.data.X, rows.data.y, sample_weight=rows.data.weights, **options)
 
 
-def _hold_out(estimator: Any, rows: _Rows, say: Callable[[str], object]) -> FloatArray:
+def _hold_out(estimator: Any, rows: _Rows, say: ProgressLines) -> FloatArray:
     """log p of every row by what the estimator makes of the others, hyper-parameters kept."""
     # One distribution for all inputs hardly depends on which of many rows are held out.
     if rows.held_out == "rows" or isinstance(estimator, GvMRegressor):

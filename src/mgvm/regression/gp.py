@@ -33,9 +33,9 @@ from mgvm.regression.base import (
     validate_training,
 )
 from mgvm.regression.engines.base import Engine, Posterior, Problem, UnresolvedError
-from mgvm.regression.engines.chain import ChainEngine, is_exponential
+from mgvm.regression.engines.chain import ChainEngine
 from mgvm.regression.engines.dense import DenseEngine
-from mgvm.regression.engines.markov import MarkovEngine, line_terms
+from mgvm.regression.engines.markov import MarkovEngine
 from mgvm.regression.engines.neighbors import NeighborsEngine
 from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Noise, Replicates
 from mgvm.regression.prediction import convolve_noise, convolve_noises, row_log_densities
@@ -403,9 +403,9 @@ class CircularGPRegressor(BaseCircularRegressor):
         name = check.choice(self.inference, "inference", ENGINES)
         if name != "auto" or self._is_gram() or self.coordinates != "shared" or criterion == "folds":
             return "ep" if name == "auto" else name
-        if radial_scale == 0.0 and merged.inputs.shape[1] == 1 and is_exponential(kernels[0]):
+        if radial_scale == 0.0 and merged.inputs.shape[1] == 1 and priors.exponential_scales(kernels[0]):
             return "chain"
-        on_line = merged.inputs.shape[1] == 1 and all(line_terms(kernel) is not None for kernel in kernels)
+        on_line = merged.inputs.shape[1] == 1 and all(priors.line_terms(kernel) for kernel in kernels)
         if on_line and len(merged.inputs) > LONG and criterion == "loo":
             return "markov"
         return "neighbors" if len(merged.inputs) > MANY and criterion == "loo" else "ep"

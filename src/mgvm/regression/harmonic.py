@@ -561,7 +561,7 @@ class _Search:
         self.compared: list[tuple[str, float]] = []
         self.orders = self._orders(model.order)
         self.kernels = self._kernels(model.kernel)
-        self._lines, self._verbose = ProgressLines("HarmonicGPRegressor"), int(model.verbose)
+        self._say = ProgressLines("HarmonicGPRegressor", model.verbose)
 
     def _orders(self, order: Any) -> tuple[int, ...]:
         """The orders to try, none that the angles do not support."""
@@ -687,8 +687,7 @@ class _Search:
         score = float(np.average(solved.held_out, weights=sample.replicates.weights))
         name = f"order {candidate.order}, {candidate.at(solved.vector)[0]}"
         self.compared.append((name, score))
-        if self._verbose:
-            self._lines(f"{name}: {score:.3f} held out", always=self._verbose > 1)
+        self._say(f"{name}: {score:.3f} held out")
         return _Trial(candidate, solved.vector, score, solved)
 
     def _solve(self, candidate: _Candidate, sample: _Sample, start: FloatArray, steps: int) -> _Solved:

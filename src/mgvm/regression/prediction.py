@@ -453,11 +453,12 @@ def row_log_densities(
         values = _log_latent(latent[which], np.cos(nodes)[None], np.sin(nodes)[None])
         values = values + noise.likelihood(rho, replicates.take(which), nodes)[0]
         values = values - log_sum_exp(values, axis=1)[:, None]
-        if replicates.angles.size == replicates.starts.size:  # one observation an input: all at once
-            alone = Replicates(replicates.angles[which], np.ones(which.size), which - begin)
-            out[which] = _leave_out(values, replicates.weights[which], noise.likelihood(rho, alone, nodes)[0])
-            continue
-        for i in which:
+        lone = ends[which] == replicates.starts[which] + 1  # inputs with one observation: all at once
+        if lone.any():
+            rows = replicates.starts[which[lone]]
+            alone = Replicates(replicates.angles[rows], np.ones(rows.size), np.arange(rows.size))
+            out[rows] = _leave_out(values[lone], replicates.weights[rows], noise.likelihood(rho, alone, nodes)[0])
+        for i in which[~lone]:
             near = values[i - begin] > values[i - begin].max() + negligible
             logs, places = values[i - begin][near], nodes[near]
             for first in range(replicates.starts[i], ends[i], size):

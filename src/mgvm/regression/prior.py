@@ -2,12 +2,14 @@
 
 The covariance of x = [x₁; x₂] is Σ_k B_k ⊗ K_k with 2 x 2 matrices B_k: one kernel for both coordinates (B = 1), a
 kernel each, or one kernel with correlated coordinates (B = LLᵀ, learnt). A nugget of 1e-3 of the variance keeps it
-regular. Below are the kernels that are tried when none is given, Gram matrices computed elsewhere, and warnings of
-length scales that are far off, before a search is lost in them.
+regular. Below are the kernels that are tried when none is given, Gram matrices computed elsewhere, what a kernel is on
+a line, where some have engines of their own, and warnings of length scales that are far off, before a search is lost in
+them.
 """
 
 from __future__ import annotations
 
+import math
 import warnings
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -17,7 +19,16 @@ from typing import Any, NamedTuple
 import numpy as np
 from scipy.spatial import cKDTree
 from scipy.spatial.distance import pdist
-from sklearn.gaussian_process.kernels import RBF, ConstantKernel, Kernel, Matern, RationalQuadratic, WhiteKernel
+from sklearn.gaussian_process.kernels import (
+    RBF,
+    ConstantKernel,
+    Kernel,
+    Matern,
+    Product,
+    RationalQuadratic,
+    Sum,
+    WhiteKernel,
+)
 
 from mgvm._validation import FloatArray
 
@@ -244,6 +255,45 @@ def length_scales(kernel: Any) -> np.ndarray:
         return np.zeros(kernel.n_dims, dtype=bool)
     names = [p.name for p in kernel.hyperparameters if not p.fixed for _ in range(p.n_elements)]
     return np.array([name.endswith("length_scale") for name in names], dtype=bool)
+
+
+# ---- kernels on a line ----------------------------------------------------------------------------------------------
+
+
+class Term(NamedTuple):
+    """A Matérn kernel on a line; a constant is one of infinite length."""
+
+    variance: float
+    length: float
+    smoothness: float  # ν
+
+
+def line_terms(kernel: Any) -> list[Term] | None:
+    """The terms of a sum of constants and Matérn kernels; None of any other kernel."""
+    if isinstance(kernel, ConstantKernel):
+        return [Term(float(kernel.constant_value), math.inf, 0.5)]
+    if isinstance(kernel, Matern) and kernel.nu in (0.5, 1.5, 2.5) and np.size(kernel.length_scale) == 1:
+        return [Term(1.0, float(np.ravel(kernel.length_scale)[0]), float(kernel.nu))]
+    if not isinstance(kernel, (Sum, Product)):
+        return None
+    one, two = line_terms(kernel.k1), line_terms(kernel.k2)
+    if one is None or two is None:
+        return None
+    if isinstance(kernel, Sum):
+        return one + two
+    if not (len(one) == 1 and math.isinf(one[0].length)):
+        one, two = two, one
+    if not (len(one) == 1 and math.isinf(one[0].length)):
+        return None
+    return [term._replace(variance=one[0].variance * term.variance) for term in two]
+
+
+def exponential_scales(kernel: Any) -> tuple[float, float] | None:
+    """Variance and length of a kernel s² exp(-|t - t'|/ℓ) on a line; None of any other."""
+    terms = line_terms(kernel)
+    if terms is None or len(terms) > 1 or terms[0].smoothness != 0.5 or math.isinf(terms[0].length):
+        return None
+    return terms[0].variance, terms[0].length
 
 
 # ---- warnings -------------------------------------------------------------------------------------------------------

@@ -100,15 +100,14 @@ class Reporter:
     """Prints the number of fits and the best objective where `verbose` asks for it; above 1, after every fit."""
 
     def __init__(self, verbose: int, name: str = "CircularGPRegressor"):
-        self._lines, self._verbose = ProgressLines(name), verbose
+        self._say = ProgressLines(name, verbose)
         self._best, self._calls = -np.inf, 0
 
     def __call__(self, objective: float) -> None:
         """Count a fit."""
         self._calls += 1
         self._best = max(self._best, objective)
-        if self._verbose:
-            self._lines(f"{self._calls} fits, best {self._best:.3f}", always=self._verbose > 1)
+        self._say(f"{self._calls} fits, best {self._best:.3f}")
 
 
 # ---- one candidate --------------------------------------------------------------------------------------------------

@@ -114,8 +114,10 @@ class Page:
         """
         return self._add(build_table(list(columns), rows, caption, best))
 
-    def figure(self, figure: Any, alt: str, caption: str = "", *, kind: Literal["auto", "svg", "png"] = "auto") -> Self:
+    def figure(self, figure: Any, alt: str, caption: str = "") -> Self:
         """A picture, held in the page; figures that follow each other stand side by side where there is room.
+
+        It is a drawing, or dots where the drawing would be large.
 
         Parameters
         ----------
@@ -125,13 +127,10 @@ class Page:
             What the figure shows, for those who cannot see it.
         caption : str, optional
             Below it.
-        kind : {"auto", "svg", "png"}
-            A drawing, or dots, which "auto" takes where the drawing would be large.
         """
         if not str(alt or "").strip():
             raise ValueError("a figure needs alt: a sentence that says what it shows, for those who cannot see it")
-        check.choice(kind, "kind", ["auto", "svg", "png"])
-        picture = embed(figure, kind)
+        picture = embed(figure)
         below = f"<figcaption>{inline(caption)}</figcaption>" if caption else ""
         self._figures.append(
             f'<figure style="width: {picture.width}px"><img src="{picture.address}" alt="{escape(alt)}" '
@@ -269,17 +268,16 @@ class Picture(NamedTuple):
     height: int
 
 
-def embed(figure: Any, kind: str, largest_drawing: int = 300_000) -> Picture:
-    """A figure, or a picture in a file or in bytes; "auto" is SVG up to so many bytes, beyond which PNG is smaller."""
+def embed(figure: Any, largest_drawing: int = 300_000) -> Picture:
+    """A figure, or a picture in a file or in bytes; SVG up to so many bytes, beyond which PNG is smaller."""
     if isinstance(figure, bytes):
         return _embed_bytes(figure, "the picture")
     if isinstance(figure, (str, os.PathLike)):
         return _embed_bytes(Path(figure).read_bytes(), str(figure))
     width, height = (round(PIXELS_PER_INCH * float(side)) for side in figure.get_size_inches())
-    if kind in ("auto", "svg"):
-        drawing = _render(figure, "svg")
-        if kind == "svg" or len(drawing) <= largest_drawing:
-            return Picture(_address("image/svg+xml", drawing), width, height)
+    drawing = _render(figure, "svg")
+    if len(drawing) <= largest_drawing:
+        return Picture(_address("image/svg+xml", drawing), width, height)
     return Picture(_address("image/png", _render(figure, "png")), width, height)
 
 

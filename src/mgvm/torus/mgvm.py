@@ -259,7 +259,7 @@ class MGvM(FrozenValue):
 
     def sufficient_statistics(self, x: ArrayLike) -> FloatArray:
         """T(φ) of every point: among all distributions with these expectations the mGvM has the highest entropy."""
-        points = forms.check_points(x, self.dimension)
+        points = forms.check_points(x, self.dimension, self.names)
         count = math.prod(points.shape[:-1])
         forms.check_size(2 * count * self.dimension * (self.order + self.dimension - 1), "sufficient_statistics")
         rows = parameters.statistics(points.reshape(-1, self.dimension), self.order)
@@ -343,7 +343,7 @@ class MGvM(FrozenValue):
 
     def log_density(self, x: ArrayLike) -> FloatArray:
         """Log density at x (..., D) without the normaliser; the axes in front broadcast against the batch."""
-        points = forms.check_points(x, self.dimension)
+        points = forms.check_points(x, self.dimension, self.names)
         rows = parameters.log_densities(self._natural, points.reshape(-1, self.dimension)).reshape(points.shape[:-1])
         if not self.batch_shape:
             return rows[()]

@@ -24,6 +24,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.optimize import Bounds, minimize
 
 from mgvm import _validation as check
+from mgvm._frames import Names, check_names, check_order, column_names, make_frame
 from mgvm._frozen import FrozenValue
 from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._threads import single_thread
@@ -84,6 +85,7 @@ class MultivariateWrappedNormal(FrozenValue):
 
     mean: FloatArray
     cov: FloatArray
+    names: Names = None
 
     def __init__(self, mean: ArrayLike, cov: ArrayLike):
         centre = check.angles(mean, "mean")
@@ -122,6 +124,7 @@ class MultivariateWrappedNormal(FrozenValue):
 
     def logpdf(self, x: ArrayLike) -> FloatArray:
         """Log density at x (..., D), radians, any real numbers."""
+        check_order(x, self.names)
         points = check_vectors(x, self.dimension)
         offsets = np.asarray(wrap(points - self.mean))
         return self._log_density(offsets.reshape(-1, self.dimension)).reshape(points.shape[:-1])[()]
@@ -197,9 +200,12 @@ class MultivariateWrappedNormal(FrozenValue):
             index = check_indices([indices], self.dimension)[0]
             return WrappedNormal(self.mean[index], np.sqrt(self.cov[index, index]))
         kept = check_indices(indices, self.dimension)
-        return type(self)(self.mean[kept], self.cov[np.ix_(kept, kept)])
+        dist = type(self)(self.mean[kept], self.cov[np.ix_(kept, kept)])
+        return dist._named(None if self.names is None else tuple(self.names[i] for i in kept))
 
-    def conditional(self, given: Mapping[int, ArrayLike]) -> WrappedNormalMixture | MultivariateWrappedNormalMixture:
+    def conditional(
+        self, given: Mapping[int | str, ArrayLike]
+    ) -> WrappedNormalMixture | MultivariateWrappedNormalMixture:
         """The distribution of the other angles, in increasing order of index, given some: Σ_k w_k N(· | μ_k,
         C_rest|given).
 
@@ -209,8 +215,8 @@ class MultivariateWrappedNormal(FrozenValue):
         Parameters
         ----------
         given : mapping
-            Angle by index; negative ones count from the end. Arrays of angles (they broadcast) are allowed where one
-            angle is left.
+            Angle by index, or by name where the fit was to a DataFrame; negative indices count from the end. Arrays of
+            angles (they broadcast) are allowed where one angle is left.
 
         Returns
         -------
@@ -225,7 +231,7 @@ class MultivariateWrappedNormal(FrozenValue):
         >>> dist.conditional({1: [0.0, 1.0]}).mean_direction().round(3)
         array([0. , 0.8])
         """
-        known, angles = check_given(given, self.dimension)
+        known, angles = check_given(given, self.dimension, self.names)
         if not known.size:
             raise ValueError("given must name at least one angle, got none; without any it is the distribution itself")
         return _condition(self, known, angles)
@@ -288,7 +294,7 @@ class MultivariateWrappedNormal(FrozenValue):
         Parameters
         ----------
         data : array_like
-            Angles (n, D) in radians, one observation a row.
+            Angles (n, D) in radians, one observation a row. The `names` of a DataFrame's columns are kept.
         weights : array_like, optional
             Non-negative weights (n,).
 
@@ -308,7 +314,19 @@ class MultivariateWrappedNormal(FrozenValue):
         angles = check.angle_data(data)
         if angles.ndim != 2:
             raise ValueError(f"data must have shape (n, D), one observation a row, got {angles.shape}")
-        return cls(*fit_moments_and_likelihood(angles, check.weights(weights, angles.shape[:1])))
+        found = cls(*fit_moments_and_likelihood(angles, check.weights(weights, angles.shape[:1])))
+        return found._named(column_names(data))
+
+    def _named(self, names: Names) -> Self:
+        """Give names to the angles of a new distribution."""
+        self.__dict__["names"] = names
+        return self
+
+    def to_frame(self) -> Any:
+        """A pandas DataFrame, one row an angle, by name where it has one: mean, resultant length, covariances."""
+        names = check_names(self.names, self.dimension)
+        summary = {"mean_direction": self.mean_direction(), "resultant_length": self.resultant_length()}
+        return make_frame(summary | {f"cov {name}": row for name, row in zip(names, self.cov, strict=True)}, names)
 
 
 def check_vectors(x: ArrayLike, dimension: int) -> FloatArray:

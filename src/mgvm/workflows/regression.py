@@ -40,7 +40,7 @@ from mgvm.workflows.comparison import (
 from mgvm.workflows.inputs import Inputs, find_inputs
 from mgvm.workflows.options import KERNELS, MODELS, RegressionOptions, unit_of
 from mgvm.workflows.predictions import add_columns, predict_columns, prediction_names
-from mgvm.workflows.results import ColumnRead, DataRead, Parameter, RegressionResult, load_saved
+from mgvm.workflows.results import ColumnRead, DataRead, Parameter, RegressionResult, Run, load_saved
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -48,6 +48,7 @@ if TYPE_CHECKING:
 NAMES = {
     "harmonic": "harmonic Gaussian process",
     "planar": "circular Gaussian process",
+    "projected": "Gaussian process on cos, sin",
     "kernel": "kernel density",
     "forest": "random forest",
     "none": "no inputs",
@@ -130,27 +131,11 @@ def run_regression(
         evaluation = compare_models(candidates, splits, PIT, lambda done, _, text: progress(done, total, text))
     fit, learnt = _fit_all(ours, evaluation.model, data, partial(progress, compared, total))
     progress(total - 1, total, f"predicting {len(where):,} rows")
-    columns = predict_columns(fit.model, inputs.scale(asked), angle, unit)
     other = None if predict is None else (predict_source, asked)
-    return RegressionResult(
-        data=DataRead(source, len(read.X), int(read.used.sum()), read.columns, _notes(read, inputs, other)),
-        model=fit.model,
-        sentences=_summarize(fit.model, angle, inputs, unit, evaluation, learnt),
-        parameters=tuple(_parameters(fit.model, inputs, unit)),
-        comparison=evaluation.comparison,
-        calibration=evaluation.calibration,
-        seed=options.seed,
-        seconds=time.perf_counter() - begin,
-        warnings=(*read.angle.warnings, *fit.warnings),
-        angle=angle,
-        unit=unit,
-        inputs=inputs,
-        X=X,
-        y=y,
-        predictions=add_columns(where, columns),
-        asked=asked,
-        predicted_at=f"the {len(where):,} rows of {source if predict is None else predict_source}",
-    )
+    data_read = DataRead(source, len(read.X), int(read.used.sum()), read.columns, _notes(read, inputs, other))
+    run = Run(data_read, options.seed, begin, (*read.angle.warnings, *fit.warnings))
+    fitted = _Fitted(fit.model, angle, unit, inputs, X, y, learnt)
+    return _result(where, source if predict is None else predict_source, asked, fitted, evaluation, run)
 
 
 @single_thread
@@ -201,24 +186,51 @@ def apply_regression(
     progress(0, 0, f"predicting {len(X):,} rows")
     training_X, training_y = _training_set(model)
     gaps = () if whole.all() else (f"Rows without an input, not predicted: {int((~whole).sum()):,}.",)
+    run = Run(DataRead(source, len(X), 0, tuple(columns), gaps), seed, begin, warnings)
+    fitted = _Fitted(model, angle, unit, inputs, inputs.unscale(training_X), training_y)
+    return _result(table, source, X, fitted, evaluation, run)
+
+
+class _Fitted(NamedTuple):
+    """A fitted regressor with its columns, the training set in numbers before scaling and radians, what it went by."""
+
+    model: Any
+    angle: str
+    unit: Unit
+    inputs: Inputs
+    X: FloatArray
+    y: FloatArray
+    learnt: str = ""
+
+
+def _result(
+    table: pd.DataFrame,
+    name: str,
+    asked: FloatArray,
+    fitted: _Fitted,
+    evaluation: Evaluation,
+    run: Run,
+) -> RegressionResult:
+    """Predictions at the rows of a table called `name`, whose inputs are `asked`, and what is told of the fit."""
+    model, angle, unit, inputs, X, y, _ = fitted
     return RegressionResult(
-        data=DataRead(source, len(X), 0, tuple(columns), gaps),
+        data=run.data,
         model=model,
-        sentences=_summarize(model, angle, inputs, unit, evaluation),
+        sentences=_summarize(fitted, evaluation),
         parameters=tuple(_parameters(model, inputs, unit)),
         comparison=evaluation.comparison,
         calibration=evaluation.calibration,
-        seed=seed,
-        seconds=time.perf_counter() - begin,
-        warnings=warnings,
+        predictions=add_columns(table, predict_columns(model, inputs.scale(asked), angle, unit)),
+        seed=run.seed,
+        seconds=time.perf_counter() - run.begin,
+        warnings=run.warnings,
         angle=angle,
         unit=unit,
         inputs=inputs,
-        X=inputs.unscale(training_X),
-        y=training_y,
-        predictions=add_columns(table, predict_columns(model, inputs.scale(X), angle, unit)),
-        asked=X,
-        predicted_at=f"the {len(X):,} rows of {source}",
+        X=X,
+        y=y,
+        asked=asked,
+        predicted_at=f"the {len(table):,} rows of {name}",
     )
 
 
@@ -336,7 +348,7 @@ def build_members(kernel: Any, options: RegressionOptions) -> dict[str, Any]:
 def build_baselines(kernel: Any) -> dict[str, Any]:
     """What it must beat."""
     return {
-        "Gaussian process on cos, sin": ProjectedGPRegressor(kernel),
+        NAMES["projected"]: ProjectedGPRegressor(kernel),
         "Gaussian process, wrapped": WrappedGPRegressor(kernel),
         "kernel density": KernelCircularRegressor(),
         "no inputs": GvMRegressor("auto"),
@@ -464,13 +476,12 @@ def _candidates(members: dict[str, Any], data: _Training, unit: Unit) -> dict[st
 # ---- the summary ----------------------------------------------------------------------------------------------------
 
 
-def _summarize(
-    model: Any, angle: str, inputs: Inputs, unit: Unit, evaluation: Evaluation, learnt: str = ""
-) -> tuple[str, ...]:
+def _summarize(fitted: _Fitted, evaluation: Evaluation) -> tuple[str, ...]:
     """What was found and how far to trust it, for someone who does not know the method."""
-    found = [f"{angle} is predicted from {', '.join(inputs.names)} by {_describe(model, unit)}."]
-    if learnt:
-        found.append(learnt)
+    names, model = ", ".join(fitted.inputs.names), fitted.model
+    found = [f"{fitted.angle} is predicted from {names} by {_describe(model, fitted.unit)}."]
+    if fitted.learnt:
+        found.append(fitted.learnt)
     if not getattr(model, "converged_", True):
         found.append("Inference did not converge: take the numbers with care, or try a rougher kernel (matern12).")
     if evaluation.comparison is not None:

@@ -15,7 +15,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.special import i0e, i1e, ive
@@ -26,6 +26,7 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.engines.base import Accuracy, Engine, Posterior, Problem, Scored, Solution, UnresolvedError
 from mgvm.regression.noise import Noise, Replicates
+from mgvm.regression.prior import exponential_scales
 
 # ---- the engine -----------------------------------------------------------------------------------------------------
 
@@ -64,7 +65,7 @@ class ChainEngine(Engine[ChainSolution]):
     ):
         times = np.asarray(problem.inputs, dtype=float)
         kernel = problem.prior.kernels[0]
-        if problem.radial_scale != 0.0 or problem.prior.pair != "shared" or not is_exponential(kernel):
+        if problem.radial_scale != 0.0 or problem.prior.pair != "shared" or exponential_scales(kernel) is None:
             raise ValueError(
                 "the exact chain needs one kernel ConstantKernel() * Matern(nu=0.5), radial_scale='hard' and "
                 f"coordinates='shared', got {kernel}, {problem.radial_scale:g} and {problem.prior.pair!r}; use "
@@ -132,28 +133,7 @@ class ChainEngine(Engine[ChainSolution]):
         return np.array([np.log(self._scales(vector + step)) - here for step in steps]).reshape(-1, 2).T
 
 
-# ---- the kernel -----------------------------------------------------------------------------------------------------
-
-
-def exponential_scales(kernel: Any) -> tuple[float, float] | None:
-    """Variance and length scale of a kernel s² exp(-|t - t'|/ℓ); None of any other."""
-    name = type(kernel).__name__
-    if name == "Product":
-        parts = (exponential_scales(kernel.k1), exponential_scales(kernel.k2))
-        if parts[0] is None or parts[1] is None or math.isfinite(parts[0][1]) == math.isfinite(parts[1][1]):
-            return None
-        return parts[0][0] * parts[1][0], min(parts[0][1], parts[1][1])
-    if name == "ConstantKernel":
-        return float(kernel.constant_value), math.inf
-    if name == "Matern" and kernel.nu == 0.5 and np.size(kernel.length_scale) == 1:
-        return 1.0, float(np.ravel(kernel.length_scale)[0])
-    return None
-
-
-def is_exponential(kernel: Any) -> bool:
-    """Whether a kernel is s² exp(-|t - t'|/ℓ)."""
-    found = exponential_scales(kernel)
-    return found is not None and math.isfinite(found[1])
+# ---- couplings -------------------------------------------------------------------------------------------------------
 
 
 def couplings(gaps: FloatArray, variance: float, length: float) -> tuple[FloatArray, FloatArray]:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
-from sklearn.gaussian_process.kernels import ConstantKernel, Matern, Product, Sum
 
 from mgvm._numerics.smoothing import Chain, Smoothed, line_response, smooth
 from mgvm._validation import FloatArray
@@ -32,7 +31,7 @@ from mgvm.regression.engines.dense import (
     Propagation,
     leave_one_out,
 )
-from mgvm.regression.prior import NUGGET, Prior
+from mgvm.regression.prior import NUGGET, Prior, line_terms
 
 # ---- the engine -----------------------------------------------------------------------------------------------------
 
@@ -145,36 +144,7 @@ class MarkovEngine(DenseEngine):
         return engine
 
 
-# ---- the kernel -----------------------------------------------------------------------------------------------------
-
-
-class Term(NamedTuple):
-    """A Matérn kernel on a line; a constant is one of infinite length."""
-
-    variance: float
-    length: float
-    smoothness: float  # ν
-
-
-def line_terms(kernel: Any) -> list[Term] | None:
-    """The terms of a sum of constants and Matérn kernels; None of any other kernel."""
-    if isinstance(kernel, ConstantKernel):
-        return [Term(float(kernel.constant_value), math.inf, 0.5)]
-    if isinstance(kernel, Matern) and kernel.nu in (0.5, 1.5, 2.5) and np.size(kernel.length_scale) == 1:
-        return [Term(1.0, float(np.ravel(kernel.length_scale)[0]), float(kernel.nu))]
-    if not isinstance(kernel, (Sum, Product)):
-        return None
-    one, two = line_terms(kernel.k1), line_terms(kernel.k2)
-    if one is None or two is None:
-        return None
-    if isinstance(kernel, Sum):
-        return one + two
-    if not (len(one) == 1 and math.isinf(one[0].length)):
-        one, two = two, one
-    if not (len(one) == 1 and math.isinf(one[0].length)):
-        return None
-    return [term._replace(variance=one[0].variance * term.variance) for term in two]
-
+# ---- the chain of the inputs ---------------------------------------------------------------------------------------
 
 # Stationary covariances of a process of variance 1 and its derivatives, time in units of ℓ/√(2ν).
 _STATIONARY = {
@@ -204,6 +174,8 @@ class Line(NamedTuple):
         sizes = [int(term.smoothness + 0.5) for term in terms]
         gaps, ends = np.diff(times), np.cumsum(sizes)
         steps = np.zeros((gaps.size, ends[-1], ends[-1]))
+        if (gaps == gaps[:1]).all():
+            gaps = gaps[:1]  # equal steps have one transition
         noises, first, seen = np.zeros_like(steps), np.zeros(steps.shape[1:]), np.zeros(ends[-1])
         for term, end, size in zip(terms, ends, sizes, strict=True):
             block = np.s_[end - size : end]
@@ -260,33 +232,48 @@ class MarkovJoint:
         return line_response(self.smoothed, np.ascontiguousarray(change))
 
 
+# Entries (N,), (N,), (N,) of symmetric matrices: xx, xy and yy.
+Entries = tuple[FloatArray, FloatArray, FloatArray]
+
+
 def smooth_line(line: Line, sites: FloatArray) -> MarkovJoint | None:
     """Prior times sites; None where that is no distribution.
 
     x = f + √ν ε has the site (h, S), so f has (Mh, MS) with M = (1 + νS)⁻¹, and then x has the mean M(E[f] + νh) and
     the covariance M Cov[f] M + νM.
     """
-    precision = _square(np.stack(site_precision(sites), axis=1))
-    grown = np.eye(2) + line.nugget * precision
-    determinant = grown[:, 0, 0] * grown[:, 1, 1] - grown[:, 0, 1] ** 2
-    if not ((determinant > 0.0) & (grown[:, 0, 0] > 0.0)).all():
+    precision = site_precision(sites)
+    shrink = _invert(1.0 + line.nugget * precision[0], line.nugget * precision[1], 1.0 + line.nugget * precision[2])
+    if shrink is None:
         return None
-    shrink = np.stack([grown[:, 1, 1], -grown[:, 0, 1], grown[:, 0, 0]], axis=1) / determinant[:, None]
-    square, linear = _square(shrink), sites[:, :2, None]
-    inner = np.concatenate([(square @ linear)[:, :, 0], _entries(square @ precision)], axis=1)
+    linear = sites[:, 0], sites[:, 1]
+    first, second = _times(shrink, precision[:2]), _times(shrink, precision[1:])
+    inner = np.stack([*_times(shrink, linear), first[0], second[0], second[1]], axis=1)
     mean, spread, cross, gains, exists = smooth(line.chain, inner)
     if not exists or not np.isfinite(spread).all():
         return None
-    whole = (square @ (mean[:, :, None] + line.nugget * linear))[:, :, 0]
-    covariance = _entries(square @ _square(spread) @ square) + line.nugget * shrink
-    return MarkovJoint((whole, covariance, shrink, gains, cross, line.chain[3]))
+    whole = _times(shrink, (mean[:, 0] + line.nugget * linear[0], mean[:, 1] + line.nugget * linear[1]))
+    left, right = _times(shrink, (spread[:, 0], spread[:, 1])), _times(shrink, (spread[:, 1], spread[:, 2]))
+    upper, lower = _times(shrink, (left[0], right[0])), _times(shrink, (left[1], right[1]))
+    square = np.stack(shrink, axis=1)
+    covariance = np.stack([*upper, lower[1]], axis=1) + line.nugget * square
+    return MarkovJoint((np.stack(whole, axis=1), covariance, square, gains, cross, line.chain[3]))
+
+
+def _invert(one: FloatArray, cross: FloatArray, two: FloatArray) -> Entries | None:
+    """The inverses of symmetric matrices; None unless all are positive definite."""
+    determinant = one * two - cross**2
+    if not ((determinant > 0.0) & (one > 0.0)).all():
+        return None
+    return two / determinant, -cross / determinant, one / determinant
+
+
+def _times(square: Entries, vector: tuple[FloatArray, FloatArray]) -> tuple[FloatArray, FloatArray]:
+    """Symmetric matrices times vectors, entry by entry: NumPy multiplies stacks of such small matrices more slowly."""
+    one, cross, two = square
+    return one * vector[0] + cross * vector[1], cross * vector[0] + two * vector[1]
 
 
 def _square(entries: FloatArray) -> FloatArray:
     """Symmetric matrices (N, 2, 2) of their entries (N, 3)."""
     return entries[:, [0, 1, 1, 2]].reshape(-1, 2, 2)
-
-
-def _entries(matrices: FloatArray) -> FloatArray:
-    """Entries (N, 3) of symmetric matrices (N, 2, 2)."""
-    return np.ascontiguousarray(matrices.reshape(-1, 4)[:, [0, 1, 3]])
