@@ -27,7 +27,7 @@ MOST_CHARACTERS = 96  # of a line of code: what stands beside both sidebars on a
 WORDS = {
     r"laws?(?! of inertia)": "distribution",
     r"(?:sets?|arcs?) of \d+ %": "the 90 % highest-density region, 90 % HDR",
-    r"(?:sets?|arcs?) that holds?": "highest-density region",
+    r"(?:sets?|arcs?) that holds?|sets? claim(?:s|ed)?": "highest-density region",
     r"mean log density of (?:held-out|rows|residues|angles)": "held-out log-likelihood, nats per observation",
     r"(?:not|were|are|those|rows|places) learnt from": "training set, test set",
     r"penal": "group lasso, penalty",

@@ -393,3 +393,11 @@ def test_kernel_weights_of_near_inputs_are_those_of_all(bandwidth):
     # At the distance of 600 an exponent of 40 has the rounding of squares of 360,000 in units of h².
     found = found.toarray() if hasattr(found, "toarray") else found
     np.testing.assert_allclose(found, wanted, atol=1e-8)
+
+
+def test_inputs_far_from_all_others_are_left_out_in_silence():
+    # Of an input left out the squared distance to itself, less that to the nearest other, is far below zero.
+    rng = np.random.default_rng(0)
+    X = np.concatenate([1e-3 * rng.normal(size=(500, 2)), rng.normal(size=(5, 2))])
+    model = KernelCircularRegressor().fit(X, rng.vonmises(0.0, 5.0, 505))
+    assert np.isfinite(model.loo_log_density_).all()

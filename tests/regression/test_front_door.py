@@ -10,8 +10,13 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import CircularRegressor, CircularStackingRegressor, HarmonicGPRegressor
 from mgvm.regression import front_door
-from mgvm.regression.baselines import ForestCircularRegressor, GvMRegressor, KernelCircularRegressor
-from mgvm.regression.front_door import FrontDoorSettings, sample_neighborhoods, thins_out
+from mgvm.regression.baselines import (
+    ForestCircularRegressor,
+    GvMRegressor,
+    KernelCircularRegressor,
+    ProjectedGPRegressor,
+)
+from mgvm.regression.front_door import FrontDoorSettings, choose_members, sample_neighborhoods, thins_out
 
 CHEAP = ["kernel", "forest", "none"]
 
@@ -209,21 +214,44 @@ def test_members_are_the_public_estimators(fitted):
         assert isinstance(estimator, kinds.get(name, object))
 
 
-def test_few_inputs_weigh_two_processes_alone():
+def cycle(rows, columns, noise, seed):
+    """Angles of a cycle, seen in noisy columns."""
+    rng = np.random.default_rng(seed)
+    phase = 2.0 * np.pi * rng.random(rows)
+    X = np.stack([np.cos(phase), np.sin(phase)], axis=1) @ rng.normal(size=(2, columns))
+    return X + noise * rng.normal(size=X.shape), phase
+
+
+def test_members_follow_the_numbers_of_inputs_and_columns():
+    few, many = list(front_door.FEW_MEMBERS), list(front_door.MEMBERS)
+    assert [choose_members(19, columns) for columns in (1, 75)] == [few, few]
+    assert choose_members(19, 76) == ["projected"]
+    assert [choose_members(rows, rows) for rows in (20, 450)] == [many, many]
+    assert [choose_members(rows, rows + 1) for rows in (20, 450)] == [[*many, "projected"]] * 2
+    assert choose_members(451, 500) == many
     X, y = curve(19)
-    assert [member.name for member in CircularRegressor().fit(X, y).members_] == ["planar", "projected"]
-    X, y = curve(20)
-    assert len(CircularRegressor().fit(X, y).members_) == 5
+    assert [member.name for member in CircularRegressor().fit(X, y).members_] == few
 
 
-def test_few_rows_of_many_columns_are_learnt_by_the_projected_process():
-    # A cycle in 400 columns: ten rows hardly tell a length scale, and averages over all of them are too wide.
-    rng = np.random.default_rng(11)
-    phase = 2.0 * np.pi * rng.random(60)
-    X = np.stack([np.cos(phase), np.sin(phase)], axis=1) @ rng.normal(size=(2, 400)) + rng.normal(size=(60, 400))
-    both = CircularRegressor().fit(X[:10], phase[:10])
-    alone = CircularRegressor(["planar"]).fit(X[:10], phase[:10])
-    assert both.score(X[10:], phase[10:]) > alone.score(X[10:], phase[10:]) + 0.1
+@pytest.mark.parametrize(("rows", "columns"), [(10, 400), (30, 300)])
+def test_rows_of_more_columns_are_learnt_by_the_projected_process(rows, columns):
+    # The planar process is much too unsure of directions that many noisy columns tell together.
+    X, y = cycle(rows + 60, columns, 1.0, 11)
+    train, test = slice(rows), slice(rows, None)
+    score = CircularRegressor().fit(X[train], y[train]).score(X[test], y[test])
+    projected = ProjectedGPRegressor(selection="loo").fit(X[train], y[train])
+    assert score > projected.score(X[test], y[test]) - 0.03
+    planar = CircularRegressor(["planar", "kernel", "none"]).fit(X[train], y[train])
+    assert score > planar.score(X[test], y[test]) + 0.1
+
+
+def test_few_angles_with_two_modes_are_not_left_to_processes():
+    rng = np.random.default_rng(14)
+    X = rng.uniform(size=(215, 2))
+    y = np.pi * (rng.random(215) < 0.5) + 0.2 * rng.normal(size=215)
+    score = CircularRegressor().fit(X[:15], y[:15]).score(X[15:], y[15:])
+    processes = CircularRegressor(["planar", "projected"]).fit(X[:15], y[:15])
+    assert score > processes.score(X[15:], y[15:]) + 0.2
 
 
 def test_some_columns_that_hardly_vary_do_not_scale_the_others():

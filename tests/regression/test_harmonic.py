@@ -384,7 +384,8 @@ def test_rounds_on_a_narrow_field_do_not_lose_evidence(order):
         for rounds in range(1, 25, 4)
     ]
     assert (np.diff(bounds) > -0.4).all()
-    kept = data.masked(np.arange(120) % 5 > 0)
+    told = np.arange(120) % 5 > 0
+    kept = Statistics(data.weight * told, data.sums * told[:, None])
     whole = engine.find_gaussian(design, data, start)
     fold = engine.find_gaussian(design, kept, whole, HarmonicSettings(rounds=6, gain=0.005, slack=0.1))
     out = np.arange(120) % 5 == 0

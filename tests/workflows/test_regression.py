@@ -8,6 +8,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Matern
 from mgvm import CircularGPRegressor, CircularRegressor
 from mgvm.regression import front_door
 from mgvm.regression.baselines import GvMRegressor
+from mgvm.report import regression_report
 from mgvm.tables import TableError
 from mgvm.workflows import RegressionOptions, apply_regression, regression, run_regression
 from mgvm.workflows.inputs import find_inputs
@@ -298,6 +299,15 @@ def test_a_mixture_is_the_default_and_tells_its_members(cheap, tmp_path):
     pd.testing.assert_frame_equal(again.predictions, result.predictions)
     assert again.X.shape == (60, 2)
     assert again.sentences[0] == result.sentences[0]
+
+
+def test_numbers_of_a_mixture_say_whose_they_are(monkeypatch):
+    monkeypatch.setattr(regression, "build_model", _BUILD_MODEL)
+    monkeypatch.setattr("mgvm.regression.front_door.MEMBERS", ("planar", "none"))
+    result = run(wind(), "dir", ["lon"], unit="compass", compare=False)
+    meanings = {part.name: part.meaning for part in result.parameters}
+    assert meanings["noise concentration"].startswith("of the circular Gaussian process: of single observations")
+    assert "The kernel of the circular Gaussian process, with its" in regression_report(result).html()
 
 
 def test_many_rows_are_learnt_from_a_part_of_them(cheap):

@@ -23,7 +23,9 @@ _COMMANDS = (regression, density, pca)
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="mgvm", description="Distributions, inference and learning for data that are angles.", epilog=EXIT_CODES
+        prog="mgvm",
+        description="Circular statistics for tables with angles: predictions, densities, latent angles, reports.",
+        epilog=EXIT_CODES,
     )
     parser.add_argument("--version", action="version", version=f"mgvm {mgvm.__version__}")
     commands = parser.add_subparsers(title="commands", dest="command", metavar="command")

@@ -12,6 +12,7 @@ from mgvm import angles as circular
 from mgvm._validation import FloatArray
 from mgvm.report import sections
 from mgvm.report.sections import draw_axes, draw_rose, dress_polar, label_input
+from mgvm.workflows.regression import NAMES
 
 if TYPE_CHECKING:
     from mgvm.report.page import Page
@@ -68,7 +69,9 @@ def _describe_model(model: Any) -> str:
     if hasattr(model, "kernel_"):
         return f"The kernel, with its fitted numbers: `{model.kernel_}`."
     kernels = {name: part.kernel_ for name, part in model.named_estimators_.items() if hasattr(part, "kernel_")}
-    said = "".join(f" The kernel of {name}, with its fitted numbers: `{kernel}`." for name, kernel in kernels.items())
+    said = "".join(
+        f" The kernel of the {NAMES[name]}, with its fitted numbers: `{kernel}`." for name, kernel in kernels.items()
+    )
     return f"Weights are those of the highest log-likelihood on held-out {model.held_out_}.{said}"
 
 

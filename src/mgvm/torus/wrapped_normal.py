@@ -228,8 +228,8 @@ class MultivariateWrappedNormal(FrozenValue):
         --------
         >>> from mgvm import MultivariateWrappedNormal
         >>> dist = MultivariateWrappedNormal([0.0, 0.0], [[1.0, 0.8], [0.8, 1.0]])
-        >>> dist.conditional({1: [0.0, 1.0]}).mean_direction().round(3)
-        array([0. , 0.8])
+        >>> dist.conditional({1: [0.5, 1.0]}).mean_direction().round(3)
+        array([0.4, 0.8])
         """
         known, angles = check_given(given, self.dimension, self.names)
         if not known.size:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -522,7 +523,8 @@ def _parameters(model: CircularRegressor | CircularGPRegressor, inputs: Inputs, 
         yield Parameter(NAMES[member.name], f"{member.weight:.0%}", said)
     planar = model.named_estimators_.get("planar")
     if planar is not None:
-        yield from _process_parameters(planar, inputs, unit)
+        for parameter in _process_parameters(planar, inputs, unit):
+            yield replace(parameter, meaning=f"of the {NAMES['planar']}: {parameter.meaning}")
 
 
 def _process_parameters(model: CircularGPRegressor, inputs: Inputs, unit: Unit) -> Iterator[Parameter]:

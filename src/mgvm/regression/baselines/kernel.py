@@ -475,5 +475,6 @@ class KernelCircularRegressor(LocalRegressor):
         rows = np.repeat(np.arange(len(X)), [len(one) for one in found])
         columns = np.concatenate([np.asarray(one, dtype=np.int64) for one in found])
         square = ((X[rows] - self._inputs[columns]) ** 2).sum(axis=1) - least[rows]
-        values = np.where(columns == own[rows], 0.0, np.exp(-0.5 / scale**2 * square))
+        square[columns == own[rows]] = np.inf  # no weight
+        values = np.exp(-0.5 / scale**2 * square)
         return csr_array((values, (rows, columns)), shape=(len(X), len(self._inputs)))

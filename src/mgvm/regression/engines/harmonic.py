@@ -68,10 +68,6 @@ class Statistics(NamedTuple):
     weight: FloatArray
     sums: FloatArray
 
-    def masked(self, kept: np.ndarray) -> Statistics:
-        """The same without the observations of some inputs."""
-        return Statistics(self.weight * kept, self.sums * kept[:, None])
-
     def take(self, which: np.ndarray) -> Statistics:
         """Those of some inputs."""
         return Statistics(self.weight[which], self.sums[which])
