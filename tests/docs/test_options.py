@@ -105,10 +105,12 @@ def hidden_options():
 
 
 def hidden_names():
-    """Functions and classes to be made that nothing uses or mentions."""
+    """Functions, classes to be made, and methods that nothing uses or mentions."""
     used = {getattr(node, "id", None) or getattr(node, "attr", None) for node in nodes()}
     used |= set(re.findall(r"\w+", TEXT))
-    return [name for name, value in public().items() if name not in used and not is_result(value)]
+    names = [name for name, value in public().items() if not is_result(value)]
+    methods = [name for _, name, _ in signatures()]
+    return sorted(set(names + methods) - used)
 
 
 def test_every_option_is_shown_or_has_a_reason():
@@ -121,5 +123,6 @@ def test_every_name_is_shown_or_has_a_reason():
 
 def test_what_is_shown_needs_no_reason():
     known = {option for _, _, each in signatures() for _, option in each} | set(public())
+    known |= {name for _, name, _ in signatures()}
     needed = {option for _, option in hidden_options()} | set(hidden_names())
     assert sorted((REASONS & known) - needed) == []

@@ -10,7 +10,22 @@ from scipy.interpolate import BarycentricInterpolator
 from scipy.special import logsumexp
 
 from mgvm._numerics import chain
-from mgvm._numerics.chain import envelope, interpolate_rows, sample_rows
+from mgvm._numerics.chain import POINTS, cell_of, envelope, interpolate, sample_rows
+from mgvm._numerics.elementary import entry
+
+
+@entry()
+def interpolate_rows(table, cut, rows, x):
+    """Log density (0) and its slope per radian (1) of distribution rows[i] at x[i], shape (2, points)."""
+    n = table.shape[1]
+    work = np.empty(POINTS)
+    out = np.empty((2, x.size))
+    for i in range(x.size):
+        cell, share = cell_of(x[i], n)
+        value, slope = interpolate(table, rows[i], cell, share, cut[rows[i]], work)
+        out[0, i] = value
+        out[1, i] = slope * n / (2.0 * np.pi)
+    return out
 
 
 def read_only(values):

@@ -395,6 +395,19 @@ def test_kernel_weights_of_near_inputs_are_those_of_all(bandwidth):
     np.testing.assert_allclose(found, wanted, atol=1e-8)
 
 
+@pytest.mark.parametrize("bandwidth", [0.001, 0.1, None])
+@pytest.mark.parametrize("size", [60, 800])
+def test_kernels_far_from_all_inputs_take_the_nearest(size, bandwidth):
+    # Squares of the distances are rounded by more than the kernels are wide, and not alike from formula to formula.
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 1.0, (size, 3))
+    y = 2.0 * X[:, 0]
+    model = KernelCircularRegressor(bandwidth).fit(X, y)
+    for far in (10.0, 1e7, 1e9, 1e12, 1e100):
+        found = model.predict([[far, far / 3, -far], [far, 0.2, 0.3]])
+        assert (np.abs(found - 1.0) < 1.05).all()  # a mean of angles between 0 and 2, and a little of no direction
+
+
 def test_inputs_far_from_all_others_are_left_out_in_silence():
     # Of an input left out the squared distance to itself, less that to the nearest other, is far below zero.
     rng = np.random.default_rng(0)

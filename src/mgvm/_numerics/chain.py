@@ -83,20 +83,6 @@ def cell_of(x: float, n: int) -> tuple[int, float]:
     return cell, place - cell
 
 
-@entry()
-def interpolate_rows(table: np.ndarray, cut: np.ndarray, rows: np.ndarray, x: np.ndarray) -> np.ndarray:
-    """Log density (0) and its slope per radian (1) of distribution rows[i] at x[i], shape (2, points)."""
-    n = table.shape[1]
-    work = np.empty(POINTS)
-    out = np.empty((2, x.size))
-    for i in range(x.size):
-        cell, share = cell_of(x[i], n)
-        value, slope = interpolate(table, rows[i], cell, share, cut[rows[i]], work)
-        out[0, i] = value
-        out[1, i] = slope * n / (2.0 * math.pi)
-    return out
-
-
 @inner()
 def _line(left: float, right: float, share: float) -> float:
     """log of the straight line between e^left and e^right."""

@@ -173,7 +173,7 @@ def _cluster(x: FloatArray, weights: FloatArray, size: int, rng: np.random.Gener
     """
     from sklearn.cluster import KMeans  # here, since loading it takes longer than loading mgvm
 
-    clusters = KMeans(size, n_init=1, max_iter=10, random_state=int(rng.integers(2**31)))
+    clusters = KMeans(min(size, len(x)), n_init=1, max_iter=10, random_state=int(rng.integers(2**31)))
     # Rows are few: threads would cost more than they save. That rows coincide is said elsewhere.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
@@ -343,6 +343,9 @@ class MixtureFit:
             if iteration % 10 == 0:
                 self.report(f"EM iteration {iteration}: {current.size} components, {bound:.5f} a row")
 
+        if mean_log_density(self.family, mixture, x, weights) < -x.shape[1] * math.log(2.0 * np.pi):
+            # Worse than the uniform density: narrow components of other rows, from which no M step finds these.
+            mixture = self._build(x, weights, mixture.size)
         for _ in range(exchanges):
             mixture = self._run_shortly(mixture, x, weights, 2 * self.growth.short_iter)
             self.best = mixture

@@ -66,9 +66,15 @@ def calibration(
     >>> line.get_ydata()  # a dist that is too narrow
     array([0.22, 0.53])
     """
+    from mgvm import scores  # here, since these triple the time of the import
+    from mgvm.regression.prediction import on_own_nodes
+
     nominal = np.linspace(0.02, 0.98, 49) if masses is None else np.ravel(check.fraction(masses, "masses"))
-    found = _levels(dist, _seen(dist, y))
-    return reliability(nominal, (found[:, None] <= nominal).mean(axis=0), found.size, ax, **line_options)
+    seen = _seen(dist, y)
+    if seen.size and dist.batch_shape:
+        # On nodes a region of any mass is looked up; as they are, distributions find each of them anew.
+        dist = on_own_nodes(dist[np.unravel_index(np.arange(seen.size), dist.batch_shape)])
+    return reliability(nominal, scores.coverage(dist, np.ravel(seen), nominal), seen.size, ax, **line_options)
 
 
 def reliability(
@@ -200,40 +206,6 @@ def _seen(dist: Any, y: ArrayLike) -> FloatArray:
             f"y must have an angle for each of the distributions, whose shape is {shape}, got shape {seen.shape}"
         )
     return seen
-
-
-def _levels(dist: Any, y: FloatArray) -> FloatArray:
-    """P(p(Θ) > p(y)): the mass of the highest-density region with y on its edge, shape (n,).
-
-    Sums over nodes that lie dense about the mean: u evenly spaced and tan(t / 2) = s tan(u / 2), which keeps the
-    circle's trapezoidal rule as sharp as it is for wide distributions. Distributions of several narrow modes, too sharp
-    for that, are summed over their quantiles, which take longer to find.
-    """
-    many = dist[..., None] if dist.batch_shape else dist
-    width = np.clip(np.sqrt(np.clip(1.0 - np.asarray(many.resultant_length()), 0.0, 1.0)), 1e-8, 0.5)
-    count, coarse = 1024, 0.01  # nodes; mass at one of them from which on a distribution is too sharp for them
-    even = (np.arange(count) + 0.5) * (2.0 * np.pi / count) - np.pi
-    # A width of 1/2 or more is a distribution too wide for anything but even nodes.
-    squeeze = width / (1.0 - width)
-    # A distribution without a mean direction says NaN.
-    nodes = np.nan_to_num(np.asarray(many.mean_direction())) + 2.0 * np.arctan(squeeze * np.tan(0.5 * even))
-    stretch = squeeze / (np.cos(0.5 * even) ** 2 + (squeeze * np.sin(0.5 * even)) ** 2)
-    density = np.asarray(many.pdf(nodes))
-    shares = density * stretch * (2.0 * np.pi / count)
-    height = np.asarray(dist.pdf(y))[..., None]
-    level = np.sum(np.where(density > height, shares, 0.0), axis=-1) / shares.sum(axis=-1)
-    sharp = (shares.max(axis=-1) > coarse) | (np.abs(shares.sum(axis=-1) - 1.0) > coarse)
-    if sharp.any():
-        narrow = dist[sharp] if dist.batch_shape else dist
-        level[sharp if dist.batch_shape else ...] = _levels_by_quantiles(narrow, y[sharp] if dist.batch_shape else y)
-    return np.ravel(level)
-
-
-def _levels_by_quantiles(dist: Any, y: FloatArray) -> FloatArray:
-    """The same: share of the quantiles at which the density is above that at y."""
-    many = dist[..., None] if dist.batch_shape else dist
-    density = np.asarray(many.pdf(many.icdf((np.arange(400) + 0.5) / 400)))
-    return np.asarray((density > np.asarray(dist.pdf(y))[..., None]).mean(axis=-1))
 
 
 def _binomial_band(count: int, share: FloatArray) -> FloatArray:

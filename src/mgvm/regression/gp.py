@@ -8,6 +8,7 @@ circle, τ, is given by name, by number, or chosen by K-fold comparison (the end
 from __future__ import annotations
 
 import warnings
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -249,6 +250,7 @@ class CircularGPRegressor(BaseCircularRegressor):
             verbose=int(self.verbose),
             start=None if last is None else np.concatenate([last.prior.theta, last.rho]),
         )
+        noise, further = self._noises(merged, last)
 
         def find(name: str) -> SearchResult:
             def make_engine(kernel: Any, noise: Noise) -> Engine[Any]:
@@ -257,22 +259,7 @@ class CircularGPRegressor(BaseCircularRegressor):
                     name, Problem(merged.inputs, merged.replicates, prior, noise, radial_scale, criterion, folds)
                 )
 
-            def further(posterior: Posterior) -> list[Noise]:
-                residuals, weights = _residuals(posterior, merged.replicates)
-                highest = _supported_order(residuals)
-                orders = set(orders_worth_trying(residuals, weights, highest))
-                if not self._is_gram():
-                    between = _neighbor_differences(merged)
-                    supported = min(highest, count_distinct(between) - 1)
-                    orders |= set(orders_worth_trying(between, np.full(between.shape, 0.5), supported))
-                return [self._noise_of(order) for order in sorted(orders)]
-
-            if last is not None:
-                return search(make_engine, kernels, self._noise, options)
-            if self.noise_order == "auto":
-                return search(make_engine, kernels, self._noise_of(1), options, further)
-            order = check.integer(self.noise_order, "noise_order", minimum=1)
-            return search(make_engine, kernels, self._noise_of(order), options)
+            return search(make_engine, kernels, noise, options, further)
 
         try:
             return find(name)
@@ -281,6 +268,27 @@ class CircularGPRegressor(BaseCircularRegressor):
             if self.inference != "auto" or criterion == "evidence":
                 raise
             return find("neighbors" if len(merged.inputs) > MANY else "ep")
+
+    def _noises(
+        self, merged: MergedTraining, last: Posterior | None
+    ) -> tuple[Noise, Callable[[Posterior], list[Noise]]]:
+        """The noise to begin with, and what other noises the posterior with it makes worth trying."""
+        if last is not None:
+            return self._noise, lambda posterior: []
+        if self.noise_order != "auto":
+            return self._noise_of(check.integer(self.noise_order, "noise_order", minimum=1)), lambda posterior: []
+
+        def further(posterior: Posterior) -> list[Noise]:
+            residuals, weights = _residuals(posterior, merged.replicates)
+            highest = _supported_order(residuals)
+            orders = set(orders_worth_trying(residuals, weights, highest))
+            if not self._is_gram():
+                between = _neighbor_differences(merged)
+                supported = min(highest, count_distinct(between) - 1)
+                orders |= set(orders_worth_trying(between, np.full(between.shape, 0.5), supported))
+            return [self._noise_of(order) for order in sorted(orders)]
+
+        return self._noise_of(1), further
 
     def _keep(self, data: Training, merged: MergedTraining, found: SearchResult, radial_scale: float) -> None:
         best = found.posteriors[0][1]

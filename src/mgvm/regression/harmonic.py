@@ -41,6 +41,7 @@ from mgvm.regression.engines.harmonic import Design, Gaussian, HarmonicSettings,
 from mgvm.regression.noise import Replicates
 from mgvm.regression.prediction import mix_densities
 from mgvm.regression.search import NEGLIGIBLE, count_distinct, curvature_root, points_around
+from mgvm.regression.stacking import simplex_weights
 
 
 @dataclass(frozen=True)
@@ -52,9 +53,11 @@ class HarmonicSearchSettings:
     part: int = 300  # inputs by which choices are made
     part_weights: int = 600  # weights 2T·M at most in the choices,
     weights: int = 800  # and in the last fit
-    least_inducing: int = 50  # whatever the order
+    least_inducing: int = 50  # whatever the order,
+    most_weights: int = 1600  # unless they took more weights than this
     refine: int = 2000  # inputs at most on which hyper-parameters are refined and higher orders tried
     refine_steps: int = 2
+    variational: int = 100  # inputs up to which hyper-parameters climb the variational bound, not Laplace's evidence
     gain: float = 0.2  # nats that a step of the search must promise
     n_folds: int = 5  # of the choices, and of the last fit to many inputs
     n_last_folds: int = 10  # of the last fit to no more inputs than `part` twice
@@ -67,6 +70,8 @@ class HarmonicSearchSettings:
     hopeless: float = 0.05  # nats by which the second order may be worse than the first and still be looked at further
     inputs_a_scale: int = 5  # inputs for every column below which columns share one length scale
     n_points: int = 32  # of a predictive density
+    few: int = 60  # inputs up to which "auto" mixes what it has compared,
+    least_weight: float = 0.01  # each with this weight at least
     averaged: int = 8  # points of an average over hyper-parameters, beside the best
     unequal: float = 3.0  # ratio of spreads from which on columns are measured each by its own
 
@@ -100,9 +105,10 @@ class HarmonicGPRegressor(BaseCircularRegressor):
     n_inducing : int or None
         Inputs that stand for all where there are more: centres of k-means. None takes what 800 weights allow, a
         weight for the real and imaginary part of every harmonic at every inducing input.
-    average : bool
-        Average predictions over hyper-parameters instead of taking the best: a little safer with a few dozen inputs, at
-        nine times the cost of a prediction.
+    average : bool or "auto"
+        "auto" mixes, with 60 inputs or fewer, the kernels, orders and length scales that it has compared, with the
+        weights that make held-out angles likeliest; with more it takes the best. True averages the best over its
+        hyper-parameters, at nine times the cost of a prediction, and False takes the best alone.
     prior_scale : float
         Centre of the weak prior on standard deviations: prior_scale/t of the process of harmonic t, prior_scale of its
         constant.
@@ -155,7 +161,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         *,
         anisotropic: bool | str = "auto",
         n_inducing: int | None = None,
-        average: bool = False,
+        average: bool | str = "auto",
         prior_scale: float = 2.0,
         random_state: Any = 0,
         verbose: int = 0,
@@ -385,7 +391,9 @@ class _Learner:
     def __init__(self, candidate: _Candidate, data: _Data, settings: HarmonicSettings = engine.SETTINGS):
         self.candidate, self.data, self.settings = candidate, data, settings
         self.statistics = data.statistics(candidate.order)
+        self.variational = len(data.inputs) <= SETTINGS.variational
         self._last: tuple[FloatArray, FloatArray] | None = None  # weights, and functions at the inducing inputs
+        self._curvature: FloatArray | None = None  # of the last variational Gaussian
 
     def design(self, vector: FloatArray) -> Design:
         """Features and scales at hyper-parameters."""
@@ -400,11 +408,9 @@ class _Learner:
         try:
             features = engine.make_features(kernel, data.inputs, data.inducing)
             design = Design(features.phi, scale_matrix(scale, constant_scale, len(data.inducing)))
-            mode = engine.find_mode(design, self.statistics, self._starts(design, features), self.settings)
+            evidence, slopes = (self._bound if self.variational else self._laplace)(design, features)
         except np.linalg.LinAlgError:
             return np.inf, np.zeros(vector.size)
-        self._last = mode.weights, features.factor @ (design.scales * mode.weights)[:, :-1].T
-        slopes = engine.evidence_gradient(design, self.statistics, mode)
         both = slopes.scales[: candidate.order] + slopes.scales[candidate.order :]
         of_kernel = np.zeros(0)
         if candidate.free:
@@ -412,7 +418,30 @@ class _Learner:
             of_kernel = candidate.directions.T @ back
         gradient = np.concatenate([of_kernel, both[:, :-1].sum(axis=1) * scale, both[:, -1] * constant_scale])
         away = (vector - candidate.centre) / candidate.deviation
-        return -(mode.evidence + candidate.log_prior(vector)), away / candidate.deviation - gradient
+        return -(evidence + candidate.log_prior(vector)), away / candidate.deviation - gradient
+
+    def _laplace(self, design: Design, features: engine.Features) -> tuple[float, engine.Gradient]:
+        """The evidence by Laplace's method."""
+        mode = engine.find_mode(design, self.statistics, self._starts(design, features), self.settings)
+        self._remember(design, features, mode.weights)
+        return mode.evidence, engine.evidence_gradient(design, self.statistics, mode)
+
+    def _bound(self, design: Design, features: engine.Features) -> tuple[float, engine.Gradient]:
+        """The bound of the evidence by the variational Gaussian."""
+        starts = self._starts(design, features)
+        if self._curvature is None or not starts:
+            mode = engine.find_mode(design, self.statistics, starts, self.settings)
+            start = engine.laplace(self.statistics, mode)
+        else:
+            nothing = np.empty(0)  # of what a start need not know
+            start = Gaussian(starts[-1], nothing, self._curvature, nothing)
+        found = engine.find_gaussian(design, self.statistics, start, self.settings)
+        self._remember(design, features, found.weights)
+        self._curvature = found.curvature
+        return found.evidence, engine.bound_gradient(design, found)
+
+    def _remember(self, design: Design, features: engine.Features, weights: FloatArray) -> None:
+        self._last = weights, features.factor @ (design.scales * weights)[:, :-1].T
 
     def _starts(self, design: Design, features: engine.Features) -> list[FloatArray]:
         """The weights of the last mode, and those with which the functions stay what they were."""
@@ -546,6 +575,12 @@ def _score(trial: _Trial) -> float:
     return trial.score
 
 
+def _held_out(trial: _Trial) -> FloatArray:
+    assert trial.solved is not None
+    assert trial.solved.held_out is not None
+    return trial.solved.held_out
+
+
 class _Search:
     """Candidates one after the other, on a part of the inputs; then the best on all."""
 
@@ -553,12 +588,11 @@ class _Search:
         self.rng = check.generator(model.random_state, "random_state")
         self.prior_scale = check.single_positive(model.prior_scale, "prior_scale")
         self.n_inducing = None if model.n_inducing is None else check.integer(model.n_inducing, "n_inducing", 1)
-        self.anisotropic = model.anisotropic
-        if not isinstance(self.anisotropic, bool):
-            check.choice(self.anisotropic, "anisotropic", ["auto"])
-        self.average = bool(model.average)
+        self.anisotropic = _switch(model.anisotropic, "anisotropic")
+        self.average = _switch(model.average, "average")
         self.merged, self.blocks, self.gram = merged, blocks, model._is_gram()
         self.compared: list[tuple[str, float]] = []
+        self.tried: list[_Trial] = []
         self.orders = self._orders(model.order)
         self.kernels = self._kernels(model.kernel)
         self._say = ProgressLines("HarmonicGPRegressor", model.verbose)
@@ -567,7 +601,8 @@ class _Search:
         """The orders to try, none that the angles do not support."""
         supported = max(1, count_distinct(self.merged.replicates.angles) - 1)
         if isinstance(order, str):
-            check.choice(order, "order", ["auto"])
+            if order != "auto":
+                raise ValueError(f"order must be a whole number >= 1 or 'auto', got {order!r}")
             return tuple(t for t in SETTINGS.orders if t <= supported)
         wanted = check.integer(order, "order", minimum=1)
         if wanted > supported:
@@ -600,6 +635,8 @@ class _Search:
         every = _Sample(self, np.arange(size), last=True)
         if size <= SETTINGS.part:
             best = self._choose(self._take(SETTINGS.part), self.orders)
+            if self.average == "auto" and size <= SETTINGS.few and self.tried:
+                return self._mix(every)
             return self._finish(self._solve(best.candidate, every, best.vector, 0), every)
         best = self._choose(self._take(SETTINGS.part), [t for t in self.orders if t <= 4] or self.orders)
         sample = every if size <= SETTINGS.refine else self._take(SETTINGS.refine, last=True)
@@ -688,7 +725,8 @@ class _Search:
         name = f"order {candidate.order}, {candidate.at(solved.vector)[0]}"
         self.compared.append((name, score))
         self._say(f"{name}: {score:.3f} held out")
-        return _Trial(candidate, solved.vector, score, solved)
+        self.tried.append(_Trial(candidate, solved.vector, score, solved))
+        return self.tried[-1]
 
     def _solve(self, candidate: _Candidate, sample: _Sample, start: FloatArray, steps: int) -> _Solved:
         """The posterior after so many steps of the search, and what it says of observations held out."""
@@ -702,11 +740,29 @@ class _Search:
         return _Solved(learner, vector, design, gaussian, held_out)
 
     def _finish(self, solved: _Solved, every: _Sample) -> _Found:
-        ends = self._average(solved) if self.average else [(1.0, solved)]
+        return self._keep(self._average(solved) if self.average is True else [(1.0, solved)], every)
+
+    def _keep(self, ends: list[tuple[float, _Solved]], every: _Sample) -> _Found:
+        """Posteriors with their weights, and what they say together of observations held out."""
         logs = [(np.log(weight), *self._hold_out(one, every)) for weight, one in ends]
         alone, held_out = (np.logaddexp.reduce([one[0] + one[k] for one in logs]) for k in (1, 2))
         posteriors = [(weight, self._posterior(one, every)) for weight, one in ends]
-        return _Found(posteriors, alone, held_out, solved.gaussian.converged)
+        return _Found(posteriors, alone, held_out, all(one.gaussian.converged for _, one in ends))
+
+    def _mix(self, every: _Sample) -> _Found:
+        """All that was compared, the best first, with the weights that make held-out observations likeliest."""
+        tried = sorted(self.tried, key=_score, reverse=True)
+        table = np.stack(
+            [one.solved.held_out for one in tried if one.solved and one.solved.held_out is not None], axis=1
+        )
+        weights = simplex_weights(table, every.replicates.weights)
+        kept = [
+            (w, one) for w, one in zip(weights, tried, strict=True) if w >= SETTINGS.least_weight or one is tried[0]
+        ]
+        total = sum(w for w, _ in kept)
+        return self._keep(
+            [(float(w / total), self._solve(one.candidate, every, one.vector, 0)) for w, one in kept], every
+        )
 
     def _average(self, best: _Solved) -> list[tuple[float, _Solved]]:
         """The best hyper-parameters and others around them, with their weights by evidence and prior."""
@@ -752,6 +808,15 @@ class _Search:
         )
 
 
+def _switch(value: Any, name: str) -> bool | str:
+    """True, False or "auto"."""
+    if isinstance(value, (bool, np.bool_)):
+        return bool(value)
+    if isinstance(value, str) and value == "auto":
+        return value
+    raise ValueError(f"{name} must be True, False or 'auto', got {value!r}")
+
+
 class _Sample:
     """Some of the inputs, with inducing inputs for every order and folds."""
 
@@ -767,7 +832,8 @@ class _Sample:
         if self.search.n_inducing is not None:
             return min(self.search.n_inducing, len(self.inputs))
         weights = SETTINGS.weights if self.last else SETTINGS.part_weights
-        return min(max(weights // (2 * order), SETTINGS.least_inducing), len(self.inputs))
+        least = min(SETTINGS.least_inducing, SETTINGS.most_weights // (2 * order))
+        return min(max(weights // (2 * order), least, 1), len(self.inputs))
 
     def data(self, order: int) -> _Data:
         """As a candidate of an order takes it."""

@@ -15,12 +15,9 @@ from typing import Any, Generic, NamedTuple, TypeVar
 import numpy as np
 
 from mgvm import scores
-from mgvm._grids import periodic_grid
 from mgvm._progress import Callback
 from mgvm._validation import FloatArray
-from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
-from mgvm.circle.highest_density import grid_levels
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.regression.front_door import sample_neighborhoods, thins_out
 from mgvm.regression.prediction import on_own_nodes
@@ -288,49 +285,3 @@ def score_angles(dist: CircularDistribution, y: FloatArray, unit: Unit) -> RowSc
     name = "degrees" if unit.name == "compass" else unit.name
     measures = {f"CRPS ({name})": unit.length(scores.crps(dist, y)), f"mean error ({name})": unit.length(error)}
     return RowScores(np.asarray(dist.logpdf(y)), scores.pit(dist, y), in_hdr, measures)
-
-
-def row_scores(
-    dists: Any, which: np.ndarray, y: FloatArray, masses: Sequence[float] = (0.5, 0.9), nodes: int = 2048
-) -> FloatArray:
-    """Log density, CRPS, its cosine kind, and whether y lies in its HDR of each mass (50 % and 90 %): shape (5, N).
-
-    Observation y[n] is scored by dists[which[n]], from the densities on a grid of `nodes`: for very many observations
-    of few distributions. The grid leaves errors of 1e-4 in the CRPS, and misjudges coverage within a step of the grid,
-    0.2 degrees.
-    """
-    angles = periodic_grid(nodes)
-    share = np.asarray(dists[:, None].pdf(angles))
-    share /= share.sum(axis=1, keepdims=True)
-    log_density = _log_density(dists, which, y)
-    moment = (share @ np.exp(1j * angles))[which]
-    cosine = 0.5 * np.abs(np.exp(1j * y) - moment) ** 2
-    with np.errstate(divide="ignore"):
-        levels = np.log(grid_levels(share, masses) * (nodes / (2.0 * np.pi)))
-    inside = log_density >= levels[:, which]
-    return np.stack([log_density, _grid_crps(share, which, y), cosine, *inside.astype(float)])
-
-
-def _log_density(dists: Any, which: np.ndarray, y: FloatArray, few: int = 60) -> FloatArray:
-    """Log densities of observations, by one call a distribution where these are `few`."""
-    count = int(which.max()) + 1
-    if count > few:
-        return np.asarray(dists[which].logpdf(y))
-    found = np.empty(y.size)
-    for k in range(count):
-        rows = which == k
-        found[rows] = dists[k].logpdf(y[rows])
-    return found
-
-
-def _grid_crps(share: FloatArray, which: np.ndarray, y: FloatArray) -> FloatArray:
-    """E d(Θ, y) - ½ E d(Θ, Θ*): the first term is a convolution, smooth in y even where the density is not."""
-    nodes = share.shape[1]
-    distance = np.abs(wrap(2.0 * np.pi / nodes * np.arange(nodes)))
-    expected = np.fft.irfft(np.fft.rfft(share, axis=1) * np.fft.rfft(distance), n=nodes, axis=1)
-    curve = expected - 0.5 * (share * expected).sum(axis=1, keepdims=True)
-    place = np.mod((y + np.pi) / (2.0 * np.pi), 1.0) * nodes
-    below = np.floor(place).astype(np.int64)
-    part = place - below
-    lower, upper = curve[which, below % nodes], curve[which, (below + 1) % nodes]
-    return np.asarray((1.0 - part) * lower + part * upper)

@@ -441,7 +441,6 @@ class KernelCircularRegressor(LocalRegressor):
 
     def _weights(self, X: FloatArray, scales: list[float], own: np.ndarray) -> Iterator[Any]:
         tree = cKDTree(self._inputs)
-        # Relative to the nearest input: far from all of them the nearest ones decide, and nothing underflows.
         with np.errstate(over="ignore"):
             least = tree.query(X, k=[1, 2])[0][np.arange(len(X)), (own >= 0).astype(int)] ** 2
         square = None
@@ -454,7 +453,10 @@ class KernelCircularRegressor(LocalRegressor):
                 square = cdist(X, self._inputs, "sqeuclidean")
                 without = np.flatnonzero(own >= 0)
                 square[without, own[without]] = np.inf
-                square -= np.where(np.isfinite(least), least, 0.0)[:, None]
+                # Relative to the nearest input, by the same squares: far from all of them the nearest ones decide, and
+                # nothing under- or overflows.
+                nearest = square.min(axis=1, keepdims=True)
+                square -= np.where(np.isfinite(nearest), nearest, 0.0)
             weights = square * (-0.5 / scale**2)
             yield np.exp(weights, out=weights)
 
@@ -467,14 +469,15 @@ class KernelCircularRegressor(LocalRegressor):
         """
         if not np.isfinite(least).all():
             return None
-        reach = np.sqrt(least + 80.0 * scale**2)
+        reach = (1.0 + 1e-9) * np.sqrt(least + 80.0 * scale**2)  # the nearest is within it, whatever the rounding
         some = np.linspace(0, len(X) - 1, min(len(X), 50)).astype(int)
         if tree.query_ball_point(X[some], reach[some], return_length=True).mean() > 0.05 * len(self._inputs):
             return None
         found = tree.query_ball_point(X, reach)
-        rows = np.repeat(np.arange(len(X)), [len(one) for one in found])
+        sizes = np.array([len(one) for one in found])
+        rows = np.repeat(np.arange(len(X)), sizes)
         columns = np.concatenate([np.asarray(one, dtype=np.int64) for one in found])
-        square = ((X[rows] - self._inputs[columns]) ** 2).sum(axis=1) - least[rows]
-        square[columns == own[rows]] = np.inf  # no weight
+        square = np.where(columns == own[rows], np.inf, ((X[rows] - self._inputs[columns]) ** 2).sum(axis=1))
+        square -= np.minimum.reduceat(square, np.cumsum(sizes) - sizes)[rows]
         values = np.exp(-0.5 / scale**2 * square)
         return csr_array((values, (rows, columns)), shape=(len(X), len(self._inputs)))

@@ -68,10 +68,6 @@ class Statistics(NamedTuple):
     weight: FloatArray
     sums: FloatArray
 
-    def masked(self, kept: np.ndarray) -> Statistics:
-        """The same without the observations of some inputs."""
-        return Statistics(self.weight * kept, self.sums * kept[:, None])
-
     def take(self, which: np.ndarray) -> Statistics:
         """Those of some inputs."""
         return Statistics(self.weight[which], self.sums[which])
@@ -314,15 +310,30 @@ def evidence_gradient(design: Design, data: Statistics, mode: Mode) -> Gradient:
     weight = data.weight[:, None]
     residual = data.sums - weight * mode.moments.mean
     third = -0.5 * weight * _third_moments(mode.F, mode.moments.mean, design.covariance(inverse))
-    count, size = design.shape
-    response = (inverse @ design.transpose(third).ravel()).reshape(count, size)
+    response = (inverse @ design.transpose(third).ravel()).reshape(design.shape)
     bend = weight[:, :, None] * mode.moments.covariance
     direct = residual + third - np.einsum("gab,gb->ga", bend, design.values(response))
+    return _pull_back_products(design, inverse, bend, (direct, mode.weights), (residual, response))
+
+
+def bound_gradient(design: Design, found: Gaussian) -> Gradient:
+    """Of the bound of the evidence, at the variational Gaussian, which is where it is flat in the Gaussian itself.
+
+    Of E[log-likelihood] that is dE/dB_g = (ū_g - w_g m_g) Wᵀ - w_g V_g B_g A⁻¹, with m_g and V_g averaged.
+    """
+    return _pull_back_products(design, found.inverse, found.curvature, (found.residual, found.weights))
+
+
+def _pull_back_products(
+    design: Design, inverse: FloatArray, bend: FloatArray, *products: tuple[FloatArray, FloatArray]
+) -> Gradient:
+    """From slopes dE/dB_g = Σ a_g Wᵀ - H_g B_g A⁻¹ of pairs a (G, 2T), W (2T, M + 1)."""
     of_features, of_scales = np.empty(design.features.shape), np.zeros(design.scales.shape)
     for some, spread in design.spread(inverse):
         # Entry (d, m) of dE/dB_g for the latent function d: the others are zero in B.
         slopes = -np.einsum("gda,gadm->gdm", bend[some], spread, optimize=True)
-        slopes += direct[some, :, None] * mode.weights + residual[some, :, None] * response
+        for values, weights in products:
+            slopes += values[some, :, None] * weights
         of_features[some] = np.einsum("gdm,dm->gm", slopes, design.scales)
         of_scales += np.einsum("gdm,gm->dm", slopes, design.features[some])
     return Gradient(of_features, of_scales)
@@ -352,6 +363,7 @@ class Gaussian:
     weights: FloatArray
     inverse: FloatArray
     curvature: FloatArray  # what made A: w_g times the mean of V_g, (G, 2T, 2T)
+    residual: FloatArray  # ū_g less w_g times the mean of m_g, (G, 2T)
     converged: bool = True
     evidence: float = np.nan  # its bound of log p(y), of a variational Gaussian
 
@@ -363,7 +375,8 @@ class Gaussian:
 def laplace(data: Statistics, mode: Mode) -> Gaussian:
     """The Gaussian of the curvature at the mode."""
     bend = data.weight[:, None, None] * mode.moments.covariance
-    return Gaussian(mode.weights, invert(mode.factor), bend, mode.converged)
+    residual = data.sums - data.weight[:, None] * mode.moments.mean
+    return Gaussian(mode.weights, invert(mode.factor), bend, residual, mode.converged)
 
 
 def find_gaussian(design: Design, data: Statistics, start: Gaussian, settings: HarmonicSettings = SETTINGS) -> Gaussian:
@@ -426,9 +439,15 @@ class _Climb:
 
     def end(self, found: _Approximation, converged: bool) -> Gaussian:
         """What is kept of an approximation."""
-        curvature = np.zeros((len(self._design.features), *found.curvature.shape[1:]))
-        curvature[self._seen] = found.curvature
-        return Gaussian(found.weights, found.inverse, curvature, converged, found.bound)
+        mean = self._data.weight[:, None] * found.moments.mean
+        curvature, residual = self._everywhere(found.curvature), self._everywhere(self._data.sums - mean)
+        return Gaussian(found.weights, found.inverse, curvature, residual, converged, found.bound)
+
+    def _everywhere(self, values: FloatArray) -> FloatArray:
+        """Of all inputs, zero at those without observations."""
+        out = np.zeros((len(self._design.features), *values.shape[1:]))
+        out[self._seen] = values
+        return out
 
     def _evaluate(self, weights: FloatArray, factor: FloatArray, curvature: FloatArray) -> _Approximation:
         inverse, log_det = invert(factor), 2.0 * float(np.log(factor.diagonal()).sum())
