@@ -28,7 +28,7 @@ from pathlib import Path
 
 from bench_cold import ESTIMATORS, MIXTURE, PCA, REGRESSION
 from bench_cold import REFERENCE as COMPILE
-from timing import beside, number, table, verdict
+from timing import keep_core_busy, number, table, verdict
 
 from mgvm._threads import VARIABLES
 
@@ -495,7 +495,7 @@ def measure(row, folder):
     if not row.threads:
         environment |= dict.fromkeys(VARIABLES, "1")
     try:
-        with beside(row.busy), tempfile.TemporaryDirectory() as empty:
+        with keep_core_busy(row.busy), tempfile.TemporaryDirectory() as empty:
             if row.cache == "empty":
                 environment["NUMBA_CACHE_DIR"] = empty
             call = [sys.executable, "-W", "ignore", "-c", code]

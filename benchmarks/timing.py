@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parents[1]))  # for paper/, which has the 
 
 from paper.measured import keep, lay_out, number
 
-__all__ = ["beside", "cpu_times", "download", "keep", "number", "peer", "table", "tell", "verdict"]
+__all__ = ["cpu_times", "download", "keep", "keep_core_busy", "number", "peer", "table", "tell", "verdict"]
 
 
 def cpu_times(functions, repeats=25, shortest=2e-3):
@@ -37,9 +37,9 @@ def cpu_times(functions, repeats=25, shortest=2e-3):
     return best
 
 
-def beside(busy):
+def keep_core_busy(wanted):
     """A context in which another process keeps a core busy, if asked for; it ends with this one at the latest."""
-    return _busy_core() if busy else nullcontext()
+    return _busy_core() if wanted else nullcontext()
 
 
 @contextmanager
