@@ -35,9 +35,9 @@ def _mathml(node: nodes.Element, display: str) -> str:
     text: str = convert(node.astext().strip(), display=display)
     for pattern, better in _MEND:
         text = re.sub(pattern, better, text)
-    unknown = re.search(r">(\\[A-Za-z]+)<", text)
+    unknown = re.search(r">(\\[A-Za-z]+|&)<", text)
     if unknown:  # the converter passes on what it does not know
-        raise ValueError(f"{unknown[1]} is no command that becomes MathML; write \\operatorname{{...}} or other words")
+        raise ValueError(f"{unknown[1]} does not become MathML; write \\operatorname{{...}}, align* or other words")
     return text
 
 

@@ -18,9 +18,12 @@ def render(formula):
     return mathml._mathml(nodes.math(formula, formula), "inline")
 
 
-def test_a_command_that_is_not_known_is_refused():
-    with pytest.raises(ValueError, match=r"\\nonsense is no command"):
+def test_what_is_not_known_is_refused():
+    with pytest.raises(ValueError, match=r"\\nonsense does not become MathML"):
         render(r"\nonsense x")
+    with pytest.raises(ValueError, match="& does not become MathML"):
+        render(r"\begin{aligned} x &= y \end{aligned}")
+    assert "<mtable" in render(r"\begin{align*} x &= y \end{align*}")
 
 
 def test_signs_of_relations_are_operators():
