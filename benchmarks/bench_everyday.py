@@ -28,7 +28,7 @@ from pathlib import Path
 
 from bench_cold import ESTIMATORS, MIXTURE, PCA, REGRESSION
 from bench_cold import REFERENCE as COMPILE
-from timing import number, table, verdict
+from timing import keep_core_busy, number, table, verdict
 
 from mgvm._threads import VARIABLES
 
@@ -494,9 +494,8 @@ def measure(row, folder):
     environment["PYTHONPATH"] = os.pathsep.join([str(HERE), *filter(None, [environment.get("PYTHONPATH")])])
     if not row.threads:
         environment |= dict.fromkeys(VARIABLES, "1")
-    other = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if row.busy else None
     try:
-        with tempfile.TemporaryDirectory() as empty:
+        with keep_core_busy(row.busy), tempfile.TemporaryDirectory() as empty:
             if row.cache == "empty":
                 environment["NUMBA_CACHE_DIR"] = empty
             call = [sys.executable, "-W", "ignore", "-c", code]
@@ -505,10 +504,6 @@ def measure(row, folder):
             )
     except subprocess.TimeoutExpired:
         return f"not ended after {20 * row.limit} s"
-    finally:
-        if other is not None:
-            other.kill()
-            other.wait()
     if done.returncode < 0:
         return f"not ended after {row.limit} CPU s"
     if done.returncode:

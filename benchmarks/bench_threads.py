@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 
-from timing import table, verdict
+from timing import keep_core_busy, table, verdict
 
 from mgvm._threads import VARIABLES
 
@@ -68,8 +68,7 @@ print(min(times))
 def cpu_seconds(row, *, unlimited=False, busy=False, **environment):
     """The smaller of two fits after a first one."""
     clean = {name: value for name, value in os.environ.items() if name not in VARIABLES}
-    other = subprocess.Popen([sys.executable, "-c", "while True: pass"]) if busy else None
-    try:
+    with keep_core_busy(busy):
         done = subprocess.run(
             [sys.executable, "-c", FIT.format(unlimited=unlimited, setting=ROWS[row])],
             capture_output=True,
@@ -77,10 +76,6 @@ def cpu_seconds(row, *, unlimited=False, busy=False, **environment):
             check=True,
             env={**clean, **environment},
         )
-    finally:
-        if other is not None:
-            other.kill()
-            other.wait()
     return float(done.stdout)
 
 

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import importlib
+import subprocess
 import sys
 import time
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 
 sys.path.insert(0, str(Path(__file__).parents[1]))  # for paper/, which has the baselines of its tables
 
 from paper.measured import keep, lay_out, number
 
-__all__ = ["cpu_times", "download", "keep", "number", "peer", "table", "tell", "verdict"]
+__all__ = ["cpu_times", "download", "keep", "keep_core_busy", "number", "peer", "table", "tell", "verdict"]
 
 
 def cpu_times(functions, repeats=25, shortest=2e-3):
@@ -33,6 +35,22 @@ def cpu_times(functions, repeats=25, shortest=2e-3):
                 function()
             best[name] = min(best[name], (time.process_time() - start) / calls[name])
     return best
+
+
+def keep_core_busy(wanted):
+    """A context in which another process keeps a core busy, if asked for; it ends with this one at the latest."""
+    return _busy_core() if wanted else nullcontext()
+
+
+@contextmanager
+def _busy_core():
+    spin = "import os; parent = os.getppid()\nwhile os.getppid() == parent: pass"
+    other = subprocess.Popen([sys.executable, "-c", spin])
+    try:
+        yield
+    finally:
+        other.kill()
+        other.wait()
 
 
 def peer(module):
