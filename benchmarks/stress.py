@@ -475,6 +475,7 @@ def sweep_rows(rng: np.random.Generator) -> Iterator[Verdict]:
             verdict = judge(lambda r=rows: TorusMixture(2, random_state=0).fit(r), _ask_mixture)
             yield verdict._replace(note=f"TorusMixture, {case}: {verdict.note}")
         yield _ask_ridge(rng)
+        yield _ask_copies(rng)
         for case, x in odd_inputs(rng).items():
             rows = np.ma.hstack([x] * 4) if isinstance(x, np.ndarray) and x.ndim == 2 else x
             for make in (lambda: CircularPCA(1, max_iter=30, random_state=0), lambda: PPCA(1)):
@@ -497,6 +498,18 @@ def _ask_ridge(rng: np.random.Generator) -> Verdict:
     }
     verdict = judge(lambda: TorusMixture(**settings, random_state=0).fit(x, sample_weight=weights), _ask_mixture)
     return verdict._replace(note=f"TorusMixture of a ridge {x.shape}, {settings}: {verdict.note}")
+
+
+def _ask_copies(rng: np.random.Generator) -> Verdict:
+    """A mixture of a size to be chosen, of few rows that differ: it tells more of them than the uniform density."""
+    size, distinct, copies = int(rng.integers(1, 5)), int(rng.integers(2, 13)), int(rng.choice([1, 3, 100]))
+    x = np.repeat(rng.uniform(-np.pi, np.pi, (distinct, size)), copies, axis=0)
+    component = str(rng.choice(["auto", "directed", "von_mises", "wrapped_normal"]))
+    verdict = judge(
+        lambda: TorusMixture("auto", component=component, random_state=0).fit(x),
+        lambda model: "" if model.score(x) > -size * np.log(2.0 * np.pi) else "worse than the uniform density",
+    )
+    return verdict._replace(note=f"TorusMixture('auto', {component!r}), {copies} x {distinct} rows: {verdict.note}")
 
 
 def _ask_torus(dist: Any) -> str:
