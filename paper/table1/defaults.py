@@ -86,7 +86,7 @@ class Extent:
     random_splits: int
 
 
-FULL, QUICK = Extent(None, None, 3), Extent(150, 300, 2)
+FULL, QUICK = Extent(None, None, 20), Extent(150, 300, 2)
 
 
 def make_default_tasks(extent: Extent = FULL) -> list[Task]:

@@ -49,7 +49,14 @@ EXPENSIVE = ("harmonic", "planar")  # with many inputs, beside the others
 
 @dataclass(frozen=True)
 class FrontDoorSettings:
-    """What a fit may cost, and what a member must be worth."""
+    """What a fit may cost, and what a member must be worth.
+
+    `weighable` and `wide` have their measurements in `choose_members`. `whole`, `look` and `worth` save time: on the
+    eight data sets of Table 1 with more inputs than `whole` the mixture is ahead of every baseline, and at most 0.01
+    nats behind the harmonic process alone, where that was measured. So do `concentrated` and `affordable`, at a price:
+    on 300 winds over Europe the harmonic process alone is 0.07 nats ahead of the mixture without it, for three times
+    the CPU time.
+    """
 
     whole: int = 450  # distinct inputs up to which all members are fitted to all rows at once
     look: int = 300  # inputs of the early look, where there are more
