@@ -11,7 +11,7 @@ from scipy.special import logsumexp
 
 from mgvm import CircularGPRegressor, CircularStackingRegressor, GridDensity, GvM, VonMises, scores
 from mgvm.circle.graded_nodes import features_of
-from mgvm.regression.baselines import KernelCircularRegressor
+from mgvm.regression.baselines import KernelCircularRegressor, ProjectedGPRegressor
 from mgvm.regression.noise import ContaminatedNoise, GvMNoise
 from mgvm.regression.prediction import (
     Convolution,
@@ -167,6 +167,19 @@ def test_narrow_predictions_hold_the_mass_they_say(model, make):
     share = (middle * np.diff(x) * some).sum(axis=1) / (some.sum(axis=1) / 4000)
     assert share == pytest.approx(np.ones(5), abs=2e-2)
     assert (scores.crps(dist, np.ones(5)) >= 0.0).all()
+
+
+@pytest.mark.parametrize("spread", [1e-4, 1e-6])
+def test_a_stack_of_a_narrow_member_integrates_to_one(spread):
+    rng = np.random.default_rng(0)
+    X = rng.uniform(0.0, 5.0, (40, 1))
+    stack = CircularStackingRegressor([("projected", ProjectedGPRegressor())])
+    dist = stack.fit(X, 1.0 + spread * rng.standard_normal(40)).predict_dist(X[:3])
+    # Steps of the logarithm of the distance from the middle, whatever the width; the trapezoid rule errs by 1e-5.
+    away = np.concatenate([[0.0], np.geomspace(1e-9, np.pi, 4000)])
+    away = np.concatenate([-away[:0:-1], away])
+    density = dist[:, None].pdf(np.asarray(dist.mean_direction())[:, None] + away)
+    assert np.trapezoid(density, away, axis=1) == pytest.approx(np.ones(3), abs=1e-3)
 
 
 def test_a_direction_that_is_not_known_takes_the_noise_without_complaint():
