@@ -165,3 +165,42 @@ def test_places_are_drawn_by_weight():
     for given in (log_weights, np.tile(log_weights, (20_000, 1))):
         shares = np.bincount(draw_places(given, 20_000, rng), minlength=4) / 20_000
         np.testing.assert_allclose(shares, [0.0, 0.2, 0.5, 0.3], atol=5.0 * 0.5 / np.sqrt(20_000))
+
+
+@pytest.mark.parametrize("lost", [[0, 1, 2], [1, 2, 3], [0, 1, 3]])
+def test_three_angles_on_as_few_nodes_as_they_need(lost, monkeypatch):
+    rng = np.random.default_rng(8)
+    x = np.cumsum(rng.normal(size=(120, 5)) * np.array([0.5, 0.3, 0.6, 0.4, 0.3]), axis=1)
+    family = DirectedFamily((0, 1, 2, 3, 4))
+    parameters = family.start(x, np.repeat(np.eye(2), 60, axis=0))
+    rows = x[[3, 40, 70, 100]]
+    rows[:, lost] = np.nan
+    labels = np.array([0, 0, 1, 1])
+    counts, weigh = [], directed._weigh_nodes
+
+    def use(**settings):
+        monkeypatch.setattr(directed, "SETTINGS", directed.MarginalSettings(largest_grid=10**7, **settings))
+
+    def count(one, pattern, nodes, *rest):
+        for part in weigh(one, pattern, nodes, *rest):
+            counts.append(part.nodes.shape[0] * part.rows.size)
+            yield part
+
+    def answers():
+        counts.clear()
+        values = family.log_marginal(parameters, rows)[np.arange(4), labels]
+        return values, family.expect_missing(parameters, rows, labels), sum(counts)
+
+    monkeypatch.setattr(directed, "_weigh_nodes", count)
+    use()
+    density, mean, few = answers()
+    use(coarser=(1.0,))
+    all_density, all_mean, many = answers()
+    # The two finest sums differ by less than the tolerance, and the finer one is nearer.
+    np.testing.assert_allclose(density, all_density, atol=1e-3)
+    np.testing.assert_allclose(mean, all_mean, atol=1e-3)
+    assert 2 * few < many
+    # Sums over nodes that are too few are not taken for right.
+    use(tolerance=np.inf)
+    wrong = answers()[0]
+    assert np.abs(wrong - all_density).max() > 1e-3

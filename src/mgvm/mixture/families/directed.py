@@ -411,6 +411,11 @@ class MarginalSettings:
         Gibbs sweeps from one of these draws, where an angle is to be drawn.
     seed : int
         Of the draws, so that the same question gets the same answer.
+    coarser : tuple of float
+        Three and more angles are summed over so many times fewer nodes each, one after the other, until two sums agree.
+    tolerance : float
+        Nats by which two sums may differ. The error of the finer one is smaller still: it falls by a constant factor or
+        more with every node.
     """
 
     floor: float = -45.0
@@ -419,6 +424,8 @@ class MarginalSettings:
     n_draws: int = 2048
     sweeps: int = 10
     seed: int = 20170204
+    coarser: tuple[float, ...] = (8.0, 5.6, 4.0, 2.8, 2.0, 1.4, 1.0)
+    tolerance: float = 1e-3
 
 
 SETTINGS = MarginalSettings()
@@ -451,6 +458,14 @@ class WeightedNodes(NamedTuple):
         half = self.rows.size // 2
         low, high = (self.values, self.values) if len(self.values) == 1 else (self.values[:half], self.values[half:])
         return self._replace(rows=self.rows[:half], values=low), self._replace(rows=self.rows[half:], values=high)
+
+    def keep(self, chosen: BoolArray) -> WeightedNodes:
+        """Some of the rows."""
+        if chosen.all():
+            return self
+        return self._replace(
+            rows=self.rows[chosen], values=self.values[chosen] if len(self.values) > 1 else self.values
+        )
 
     def prune(self, least: float) -> WeightedNodes:
         """Without rows and nodes whose log weights are all below."""
@@ -515,9 +530,10 @@ def _count_nodes(one: Component, angle: int, last: int) -> int:
     return int(12.0 + 5.5 * math.sqrt(size[angle].sum() + 8.0 * second + 2.0 * after))
 
 
-def _lay_nodes(one: Component, angles: list[int], last: int) -> dict[int, ComplexArray]:
-    """e^{iφ} at the nodes of each angle."""
-    return {angle: np.exp(1j * periodic_grid(_count_nodes(one, angle, last))) for angle in angles}
+def _lay_nodes(one: Component, angles: list[int], last: int, coarser: float) -> dict[int, ComplexArray]:
+    """e^{iφ} at the nodes of each angle, so many times fewer than are always enough; 8 at least."""
+    counts = {angle: max(8, int(_count_nodes(one, angle, last) / coarser)) for angle in angles}
+    return {angle: np.exp(1j * periodic_grid(count)) for angle, count in counts.items()}
 
 
 def _weigh_nodes(
@@ -557,25 +573,56 @@ def _lower_floors() -> Iterator[float]:
     yield -np.inf
 
 
+def _weigh_finely(
+    one: Component, pattern: Pattern, angles: list[int], ends: tuple[int, int], floor: float, large: FloatArray
+) -> Iterator[tuple[WeightedNodes, FloatArray]]:
+    """`_weigh_nodes` over nodes of some angles that are as fine as each row needs, and log sums (R,) over the torus.
+
+    `large` (N,) are log densities in whose units sums must agree. Of two ends the first is the last factor that counts,
+    the second the last angle that nodes must be fine for.
+
+    How many nodes are always enough hangs on the greatest curvature anywhere, which few components have where their
+    mass is: the product over three angles would be a hundred times as many as needed.
+    """
+    before = np.full(len(pattern.features), np.nan)
+    for coarser in SETTINGS.coarser if len(angles) > 2 else (1.0,):
+        nodes = _lay_nodes(one, angles, ends[1], coarser)
+        log_cell = sum(math.log(2.0 * math.pi / z.size) for z in nodes.values())
+        now, settled = np.full(before.size, -np.inf), np.full(before.size, coarser == 1.0)
+        for part in _weigh_nodes(one, pattern, nodes, ends[0], floor, SETTINGS.largest_grid):
+            now[part.rows] = log_sum_exp(part.values, axis=1) + log_cell
+            settled[part.rows] |= _agree(before[part.rows], now[part.rows], large[part.rows])
+            chosen = settled[part.rows]
+            if chosen.any():
+                yield part.keep(chosen), now[part.rows[chosen]]
+        settled |= np.isneginf(now) & _agree(before, now, large)
+        before, pattern = now, pattern._replace(rows=pattern.rows[~settled[pattern.rows]])
+        if not pattern.rows.size:
+            return
+
+
+def _agree(before: FloatArray, now: FloatArray, large: FloatArray) -> BoolArray:
+    """Whether two log sums differ by less than the tolerance, in units of the larger of both and of `large`."""
+    unit = np.maximum(np.maximum(before, now), np.maximum(large, -1e300))  # -inf twice agrees
+    return np.asarray(np.abs(np.exp(now - unit) - np.exp(before - unit)) < SETTINGS.tolerance)
+
+
 def _weigh_surely(
-    one: Component, pattern: Pattern, nodes: dict[int, ComplexArray], last: int
+    one: Component, pattern: Pattern, angles: list[int], ends: tuple[int, int]
 ) -> Iterator[WeightedNodes]:
-    """`_weigh_nodes` of all rows, with a floor low enough for each."""
+    """`_weigh_finely` of all rows, with a floor low enough for each."""
     left = np.zeros(len(pattern.features), dtype=bool)
     left[pattern.rows] = True
-    log_cell = sum(math.log(2.0 * math.pi / z.size) for z in nodes.values())
     for floor in _lower_floors():
         rest = pattern._replace(rows=pattern.rows[left[pattern.rows]])
         if not rest.rows.size:
             return
-        for part in _weigh_nodes(one, rest, nodes, last, floor, SETTINGS.largest_grid):
-            total = np.broadcast_to(log_sum_exp(part.values, axis=1) + log_cell, part.rows.shape)
+        large = np.full(left.size, floor + SETTINGS.margin)  # what is less is summed again
+        for part, total in _weigh_finely(one, rest, angles, ends, floor, large):
             sure = total >= floor + SETTINGS.margin
             left[part.rows[sure]] = False
-            if sure.all():
-                yield part
-            elif sure.any():
-                yield WeightedNodes(part.rows[sure], part.nodes, part.values[sure])
+            if sure.any():
+                yield part.keep(sure)
 
 
 def _field(one: Component, part: WeightedNodes, pattern: Pattern, angle: int) -> tuple[ComplexArray, ComplexArray]:
@@ -669,11 +716,10 @@ def _fill_marginals(components: list[Component], pattern: Pattern, floor: float,
     """Write log densities of the rows of one pattern."""
     out[pattern.rows] = -np.inf
     for k, one in enumerate(components):
-        nodes = _lay_nodes(one, pattern.hidden, pattern.last)
-        log_cell = sum(math.log(2.0 * math.pi / z.size) for z in nodes.values())
+        large = np.maximum(out.max(axis=1), floor + SETTINGS.margin)
         try:
-            for part in _weigh_nodes(one, pattern, nodes, pattern.last, floor, SETTINGS.largest_grid):
-                out[part.rows, k] = log_sum_exp(part.values, axis=1) + log_cell
+            for part, total in _weigh_finely(one, pattern, pattern.hidden, (pattern.last, pattern.last), floor, large):
+                out[part.rows, k] = total
         except TooManyNodesError:
             for rows in np.array_split(pattern.rows, -(-pattern.rows.size * SETTINGS.n_draws // _POINTS)):
                 _, weights = _weigh_draws(one, pattern._replace(rows=rows), pattern.hidden, pattern.last)
@@ -722,10 +768,8 @@ def _fill_expectations(one: Component, pattern: Pattern, out: ComplexArray) -> N
     closed = missing[-1] if missing and missing[-1] > pattern.last else None
     summed = missing if closed is None else missing[:-1]
     last = max([pattern.last, *summed])
-    nodes = _lay_nodes(one, summed, last if closed is None else closed)
     try:
-        parts = list(_weigh_surely(one, pattern, nodes, last))
-        for part in parts:
+        for part in _weigh_surely(one, pattern, summed, (last, last if closed is None else closed)):
             _add_expectations(one, part, pattern, summed, closed, out)
     except TooManyNodesError:
         for rows in np.array_split(pattern.rows, -(-pattern.rows.size * SETTINGS.n_draws // _POINTS)):
@@ -804,9 +848,8 @@ def _draw_nodes(components: list[Component], pattern: Pattern, labels: IntArray,
     columns = [place for angle in pattern.hidden for place in (1 + 2 * angle, 2 + 2 * angle)]
     for k in np.unique(labels[pattern.rows]):
         mine = pattern._replace(rows=pattern.rows[labels[pattern.rows] == k])
-        nodes = _lay_nodes(components[k], mine.hidden, mine.last)
         try:
-            for part in _weigh_surely(components[k], mine, nodes, mine.last):
+            for part in _weigh_surely(components[k], mine, mine.hidden, (mine.last, mine.last)):
                 chosen = part.nodes[draw_places(part.values, part.rows.size, rng)]
                 pattern.features[part.rows[:, None], columns] = chosen[:, columns]
         except TooManyNodesError:
