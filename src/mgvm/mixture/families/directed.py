@@ -588,15 +588,15 @@ def _weigh_finely(
     for coarser in SETTINGS.coarser if len(angles) > 2 else (1.0,):
         nodes = _lay_nodes(one, angles, ends[1], coarser)
         log_cell = sum(math.log(2.0 * math.pi / z.size) for z in nodes.values())
-        now, settled = np.full(before.size, -np.inf), np.full(before.size, coarser == 1.0)
+        now, enough = np.full(before.size, -np.inf), np.full(before.size, coarser == 1.0)
         for part in _weigh_nodes(one, pattern, nodes, ends[0], floor, SETTINGS.largest_grid):
             now[part.rows] = log_sum_exp(part.values, axis=1) + log_cell
-            settled[part.rows] |= _agree(before[part.rows], now[part.rows], large[part.rows])
-            chosen = settled[part.rows]
+            enough[part.rows] |= _agree(before[part.rows], now[part.rows], large[part.rows])
+            chosen = enough[part.rows]
             if chosen.any():
                 yield part.keep(chosen), now[part.rows[chosen]]
-        settled |= np.isneginf(now) & _agree(before, now, large)
-        before, pattern = now, pattern._replace(rows=pattern.rows[~settled[pattern.rows]])
+        enough |= np.isneginf(now) & _agree(before, now, large)
+        before, pattern = now, pattern._replace(rows=pattern.rows[~enough[pattern.rows]])
         if not pattern.rows.size:
             return
 
