@@ -179,3 +179,11 @@ def test_what_cannot_be_corrected_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert CircularGPRegressor().fit(X, y).recalibration_ is None
+
+
+def test_equal_angles_are_recalibrated_without_a_warning_about_an_order_nobody_asked_for():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = RecalibratedRegressor(KernelCircularRegressor()).fit(X, np.full(60, 0.3))
+    np.testing.assert_allclose(model.predict(X[:3]), 0.3, atol=0.05)

@@ -38,6 +38,7 @@ from mgvm.regression.base import (
 )
 from mgvm.regression.baselines.no_input import GvMRegressor
 from mgvm.regression.harmonic import HarmonicGPRegressor
+from mgvm.regression.search import count_distinct
 from mgvm.regression.prediction import on_own_nodes
 
 _TURN = 2.0 * np.pi
@@ -122,8 +123,11 @@ class Gain(NamedTuple):
 def learn_recalibration(data: Transformed, method: str, *, gram: bool = False, random_state: Any = 0) -> Gain | None:
     """The best correction that a method allows, None where none is better than leaving densities as they are.
 
-    `gram` says that X is a Gram matrix.
+    `gram` says that X is a Gram matrix. As few different values as harmonics tell no density: its likelihood has no
+    maximum, and equal angles were predicted opposite to where they are.
     """
+    if count_distinct(data.v[data.weights > 0.0]) <= SETTINGS.order:
+        return None
     tried = [_learn_constant(data)] if method != "gp" else []
     if method != "constant":
         tried.append(_learn_process(data, gram, random_state))
