@@ -137,7 +137,7 @@ def test_bad_input_is_named():
         plots.dial(polar(), hours=5)
     with pytest.raises(ValueError, match="single distribution"):
         plots.circular_density(Cardioid(np.zeros((3, 1)), 0.1), polar())
-    with pytest.raises(ValueError, match=r"got a batch of shape \(3,\); draw one of it, dist\[0\] say"):
+    with pytest.raises(ValueError, match=r"got a batch of shape \(3,\); draw one, dist\[0\] say"):
         plots.circular_density(VonMises(np.zeros(3), 1.0), polar())
 
 

@@ -143,9 +143,7 @@ def circular_density(dist: HasDensity, ax: Axes | None = None, **line_options: A
     """
     batch = getattr(dist, "batch_shape", ())
     if batch != ():
-        raise ValueError(
-            f"dist must be a single distribution, got a batch of shape {batch}; draw one of it, dist[0] say"
-        )
+        raise ValueError(f"dist must be a single distribution, got a batch of shape {batch}; draw one, dist[0] say")
     grid = np.linspace(-np.pi, np.pi, 721)
     density = np.asarray(dist.pdf(grid))
     if density.shape != grid.shape:

@@ -609,7 +609,8 @@ class _Search:
         if wanted > supported:
             warnings.warn(
                 f"order={wanted} is lowered to {supported}: y has {distinct} different "
-                f"{'angles' if distinct > 1 else 'angle'}, and an order needs more of them than itself; give more rows or a lower order",
+                f"{'angles' if distinct > 1 else 'angle'}, and an order needs more of them than itself; give more rows "
+                "or a lower order",
                 stacklevel=6,
             )
         return (min(wanted, supported),)
