@@ -137,6 +137,8 @@ def test_bad_input_is_named():
         plots.dial(polar(), hours=5)
     with pytest.raises(ValueError, match="single distribution"):
         plots.circular_density(Cardioid(np.zeros((3, 1)), 0.1), polar())
+    with pytest.raises(ValueError, match=r"got a batch of shape \(3,\); draw one, dist\[0\] say"):
+        plots.circular_density(VonMises(np.zeros(3), 1.0), polar())
 
 
 def test_without_matplotlib_the_error_names_the_extra():
@@ -246,7 +248,7 @@ def test_predicted_densities_are_drawn_turn_by_turn(turns):
 
 def test_predicted_densities_refuse_what_does_not_fit():
     dist = VonMises([0.0, 1.0], [2.0, 2.0])
-    with pytest.raises(ValueError, match="increasing"):
+    with pytest.raises(ValueError, match=r"increasing.*predictive_density\(dist\[order\], x\)"):
         plots.predictive_density(dist, [1.0, 0.0], flat())
     with pytest.raises(ValueError, match="batch of 3 distributions"):
         plots.predictive_density(dist, [1.0, 2.0, 3.0], flat())

@@ -271,3 +271,9 @@ def test_the_planar_process_is_recalibrated_where_rows_are_held_out():
     assert model.named_estimators_["planar"].recalibration_ is not None
     grouped = CircularRegressor(["planar", "none"]).fit(X, y, groups=np.arange(200) // 20)
     assert grouped.named_estimators_["planar"].recalibration_ is None
+
+
+def test_an_order_of_noise_beyond_reason_is_refused_before_any_member_is_fitted():
+    X, y = curve(20)
+    with pytest.raises(ValueError, match="noise_order must be at most 12, got 99"):
+        CircularRegressor(["none"], noise_order=99).fit(X, y)

@@ -320,6 +320,8 @@ def test_bad_input_is_named():
         ("inference", "magic", "inference must be one of"),
         ("selection", "luck", "selection must be one of"),
         ("noise_order", 0, "noise_order must be >= 1"),
+        ("noise_order", 99, "noise_order must be at most 12, got 99: .* use 1, 2 or 4, or 'auto'"),
+        ("noise_order", "high", "noise_order must be one of 'auto'"),
         ("n_starts", 0, "n_starts must be >= 1"),
         ("coordinates", "polar", "coordinates must be one of"),
         ("tol", 0.0, "tol must be"),

@@ -360,6 +360,8 @@ def test_odd_data():
     with pytest.warns(UserWarning, match="order=5 is lowered to 2: y has 3 different angles"):
         lowered = HarmonicGPRegressor(KERNEL, order=5).fit(X[:9], np.tile([0.0, 1.0, 2.0], 3))
     assert lowered.order_ == 2
+    with pytest.warns(UserWarning, match="order=5 is lowered to 1: y has 1 different angle, and"):
+        HarmonicGPRegressor(KERNEL, order=5).fit(X[:9], np.full(9, 0.3))
     with pytest.raises(ValueError, match="order must be a whole number >= 1 or 'auto', got 'many'"):
         HarmonicGPRegressor(order="many").fit(X, y)
     for name, value in {

@@ -179,3 +179,20 @@ def test_what_cannot_be_corrected_is_refused():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         assert CircularGPRegressor().fit(X, y).recalibration_ is None
+
+
+def test_equal_angles_are_recalibrated_without_a_warning_about_an_order_nobody_asked_for():
+    X = np.random.default_rng(0).normal(size=(60, 2))
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        model = RecalibratedRegressor(KernelCircularRegressor()).fit(X, np.full(60, 0.3))
+    np.testing.assert_allclose(model.predict(X[:3]), 0.3, atol=0.05)
+
+
+@pytest.mark.parametrize("spread", [1e-5, 1e-8])
+def test_a_correction_much_narrower_than_the_density_keeps_its_place(spread):
+    rng = np.random.default_rng(0)
+    X, y = rng.normal(size=(60, 2)), 0.3 + spread * rng.normal(size=60)
+    predicted = RecalibratedRegressor(KernelCircularRegressor(), "constant").fit(X, y).predict_dist(X[:3])
+    assert_allclose(predicted.mean_direction(), 0.3, atol=0.01)
+    assert_allclose(predicted.circular_variance(), 0.0, atol=0.01)

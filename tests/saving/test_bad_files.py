@@ -4,6 +4,7 @@ import io
 import json
 import pickle
 import zipfile
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -232,6 +233,8 @@ class Foreign(BaseEstimator):
     ("model", "message"),
     [
         (3.0, "a float cannot be saved; mgvm.save takes distributions"),
+        ("wind.mgvm", r"the first argument .* got 'wind.mgvm'; write mgvm.save\(model, path\)"),
+        (Path("wind.mgvm"), r"write mgvm.save\(model, path\), model first"),
         (Foreign(), "a Foreign cannot be saved"),
         (gp(random_state=np.random.default_rng(0)), "random_state is a Generator.*integer seed"),
         (gp(kernel=PairwiseKernel(metric=np.dot)), "metric is a|metric is the function"),

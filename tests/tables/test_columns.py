@@ -46,6 +46,12 @@ def test_numbers_of_many_kinds_of_columns(column):
     [
         (["1", "2", "calm"], ["'calm' in row 3", "--missing 'calm'"]),
         (["1,5", "2,5"], ["'1,5' in row 1", "--decimal ,"]),
+        (["13,5", "1.267,5"], ["'1.267,5' in row 2", "thousands", "write 1267.5 (1267,5 in a file"]),
+        (["3", "1,267.5"], ["'1,267.5' in row 2", "thousands", "write 1267.5 (1267,5 in a file"]),
+        (["-1.267.500", "2.100.500"], ["thousands", "write -1267500, without"]),
+        (["1 267", "3 100"], ["thousands", "write 1267, without"]),
+        (["267.4°", "12°"], ["'267.4°' in row 1", "'°' stands behind it", "write 267.4 alone", "--unit"]),
+        (["3.5", "12 deg"], ["'12 deg' in row 2", "'deg' stands behind it", "write 12 alone"]),
         (["red", "blue", "red"], ["no numbers", "'red', 'blue'"]),
         ([1.0, np.inf], ["infinite in row 2"]),
         (["2024-03-01", "2024-03-02"], ["time stamps", "--time-as"]),

@@ -141,6 +141,9 @@ def circular_density(dist: HasDensity, ax: Axes | None = None, **line_options: A
     >>> curve.get_label()
     'von Mises'
     """
+    batch = getattr(dist, "batch_shape", ())
+    if batch != ():
+        raise ValueError(f"dist must be a single distribution, got a batch of shape {batch}; draw one, dist[0] say")
     grid = np.linspace(-np.pi, np.pi, 721)
     density = np.asarray(dist.pdf(grid))
     if density.shape != grid.shape:

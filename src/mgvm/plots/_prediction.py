@@ -201,7 +201,10 @@ def predictive_density(
     inputs = check.finite(x, "x")
     shape = getattr(dist, "batch_shape", None)
     if inputs.ndim != 1 or inputs.size < 2 or (np.diff(inputs) <= 0).any():
-        raise ValueError(f"x must be a row of at least two increasing inputs, got shape {inputs.shape}; sort it first")
+        raise ValueError(
+            f"x must be a row of at least two increasing inputs, got shape {inputs.shape}; sort it with its "
+            "distributions: x, order = np.unique(x, return_index=True), then predictive_density(dist[order], x)"
+        )
     if shape != inputs.shape:
         raise ValueError(
             f"distribution must be a batch of {inputs.size} distributions, one for each input, its shape is {shape}"

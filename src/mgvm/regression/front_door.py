@@ -37,7 +37,7 @@ from mgvm.regression.baselines.forest import ForestCircularRegressor
 from mgvm.regression.baselines.kernel import KernelCircularRegressor
 from mgvm.regression.baselines.no_input import GvMRegressor
 from mgvm.regression.baselines.planar_gp import ProjectedGPRegressor
-from mgvm.regression.gp import CircularGPRegressor
+from mgvm.regression.gp import CircularGPRegressor, check_noise_order
 from mgvm.regression.harmonic import HarmonicGPRegressor
 from mgvm.regression.prior import default_kernels
 from mgvm.regression.stacking import MixedRegressor, mix_log_densities, simplex_weights
@@ -124,7 +124,7 @@ class CircularRegressor(MixedRegressor):
     kernel : scikit-learn kernel, list of kernels or None
         Of all Gaussian processes; of a list "projected" takes none.
     noise_order : int or "auto"
-        Harmonics of the planar process's noise.
+        Harmonics of the planar process's noise, 12 at most.
     random_state : int, RandomState, Generator or None, default 0
         Of folds, samples, trees and starts.
     warm_start : bool, default False
@@ -211,6 +211,7 @@ class CircularRegressor(MixedRegressor):
             Blocks (days, regions, subjects) that are held out whole when members are weighed. All rows of an input
             must be in one block.
         """
+        check_noise_order(self.noise_order)
         data = validate_training(self, X, y, sample_weight, scales=False)
         self.scale_ = _spreads(data.X)
         self._merged = merge_replicates(data)

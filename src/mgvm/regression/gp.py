@@ -66,8 +66,8 @@ class CircularGPRegressor(BaseCircularRegressor):
         matrix of the training inputs, and at prediction the matrix (M, N) of the queries with them. Its
         hyper-parameters are where the search starts, and the centre of a weak prior (a factor of e^1.5 either way).
     noise_order : int or "auto"
-        Harmonics of the noise: 1 is von Mises, 2 allows two groups half a turn apart (tides), 4 rush hours. "auto" goes
-        above 1 only where the residuals have several modes.
+        Harmonics of the noise: 1 is von Mises, 2 allows two groups half a turn apart (tides), 4 rush hours; 12 at most,
+        for the time of a fit grows with their square. "auto" goes above 1 only where the residuals have several modes.
     radial_scale : {"soft", "hard", "free", "cv"} or float
         τ of the factor exp(-(|x| - 1)²/2τ²): 1, 0, infinity, or a number. "cv" compares 0, ½, 1 and infinity by five
         folds of whole inputs (of `groups` if given), at twenty times the cost, and keeps 1 unless another is better by
@@ -275,8 +275,9 @@ class CircularGPRegressor(BaseCircularRegressor):
         """The noise to begin with, and what other noises the posterior with it makes worth trying."""
         if last is not None:
             return self._noise, lambda posterior: []
-        if self.noise_order != "auto":
-            return self._noise_of(check.integer(self.noise_order, "noise_order", minimum=1)), lambda posterior: []
+        order = check_noise_order(self.noise_order)
+        if order is not None:
+            return self._noise_of(order), lambda posterior: []
 
         def further(posterior: Posterior) -> list[Noise]:
             residuals, weights = _residuals(posterior, merged.replicates)
@@ -457,6 +458,22 @@ _COORDINATES = ("shared", "separate", "coregionalised")
 
 
 # ---- noise of higher order ------------------------------------------------------------------------------------------
+
+_HIGHEST_ORDER = 12  # modes a turn, one in two hours of a day: the time of a fit grows with the square of the order
+
+
+def check_noise_order(noise_order: Any) -> int | None:
+    """The order that was asked for, or None for "auto"."""
+    if isinstance(noise_order, str):
+        check.choice(noise_order, "noise_order", ["auto"])
+        return None
+    order = check.integer(noise_order, "noise_order", minimum=1)
+    if order > _HIGHEST_ORDER:
+        raise ValueError(
+            f"noise_order must be at most {_HIGHEST_ORDER}, got {order}: it is the number of modes that an angle may "
+            "have around its predicted direction; use 1, 2 or 4, or 'auto' to let the rows tell"
+        )
+    return order
 
 
 def _residuals(posterior: Posterior, replicates: Replicates) -> tuple[FloatArray, FloatArray]:

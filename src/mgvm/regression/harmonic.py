@@ -599,7 +599,8 @@ class _Search:
 
     def _orders(self, order: Any) -> tuple[int, ...]:
         """The orders to try, none that the angles do not support."""
-        supported = max(1, count_distinct(self.merged.replicates.angles) - 1)
+        distinct = count_distinct(self.merged.replicates.angles)
+        supported = max(1, distinct - 1)
         if isinstance(order, str):
             if order != "auto":
                 raise ValueError(f"order must be a whole number >= 1 or 'auto', got {order!r}")
@@ -607,8 +608,9 @@ class _Search:
         wanted = check.integer(order, "order", minimum=1)
         if wanted > supported:
             warnings.warn(
-                f"order={wanted} is lowered to {supported}: y has {supported + 1} different angles, and an order needs "
-                "more of them than itself; give more rows or a lower order",
+                f"order={wanted} is lowered to {supported}: y has {distinct} different "
+                f"{'angles' if distinct > 1 else 'angle'}, and an order needs more of them than itself; give more rows "
+                "or a lower order",
                 stacklevel=6,
             )
         return (min(wanted, supported),)

@@ -25,7 +25,7 @@ from mgvm import _validation as check
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.base import CircularDistribution
-from mgvm.circle.graded_nodes import features_of, resolve_density
+from mgvm.circle.graded_nodes import Features, features_of, resolve_density
 from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import (
     BaseCircularRegressor,
@@ -39,6 +39,7 @@ from mgvm.regression.base import (
 from mgvm.regression.baselines.no_input import GvMRegressor
 from mgvm.regression.harmonic import HarmonicGPRegressor
 from mgvm.regression.prediction import on_own_nodes
+from mgvm.regression.search import count_distinct
 
 _TURN = 2.0 * np.pi
 METHODS = ("auto", "constant", "gp")
@@ -50,6 +51,7 @@ class RecalibrationSettings:
 
     order: int = 2  # harmonics of v: location, spread and skew of a density
     prior_scale: float = 0.5  # of the harmonic process: corrections are small
+    narrow: float = 0.1  # width of a peak of v below which it gets nodes of its own
     most: int = 1000  # inputs from which a harmonic process learns, drawn at random where there are more
 
 
@@ -74,11 +76,25 @@ class Recalibration:
 
         # v runs once around the circle within some widths of a peak, and harmonics of v as often as their order.
         peaks = features_of(dist)
-        return GridDensity(*resolve_density(evaluate, peaks._replace(width=peaks.width / (1 + SETTINGS.order))))
+        peaks = peaks._replace(width=peaks.width / (1 + SETTINGS.order))
+        return GridDensity(*resolve_density(evaluate, _with_narrow(peaks, dist, factor, start)))
 
     def log_factor(self, X: FloatArray, v: FloatArray) -> FloatArray:
         """log 2π p_H(v | x) of a value for every row of X."""
         return np.asarray(self.model.predict_dist(X).logpdf(v) + np.log(_TURN))
+
+
+def _with_narrow(peaks: Features, dist: GridDensity, factor: CircularDistribution, start: FloatArray) -> Features:
+    """The peaks, and those of the factor in v that are so narrow that nodes about the peaks may miss them."""
+    narrow = features_of(factor)
+    there = np.nan_to_num(narrow.width, nan=np.inf) < SETTINGS.narrow
+    if not there.any():
+        return peaks
+    mass = (start[:, None] + np.where(there, narrow.place, 0.0) / _TURN + 0.5) % 1.0
+    place = np.asarray(dist[:, None].icdf(mass))
+    width = narrow.width / (_TURN * np.asarray(dist[:, None].pdf(place)))  # dv = 2π p₀ dψ
+    found = (np.where(there, place, np.nan), np.where(there, width, np.nan))
+    return Features(*(np.concatenate(both, axis=1) for both in zip(peaks, found, strict=True)))
 
 
 def transform_angles(dist: CircularDistribution, y: FloatArray) -> FloatArray:
@@ -122,8 +138,11 @@ class Gain(NamedTuple):
 def learn_recalibration(data: Transformed, method: str, *, gram: bool = False, random_state: Any = 0) -> Gain | None:
     """The best correction that a method allows, None where none is better than leaving densities as they are.
 
-    `gram` says that X is a Gram matrix.
+    `gram` says that X is a Gram matrix. As few different values as harmonics tell no density: its likelihood has no
+    maximum, and equal angles were predicted opposite to where they are.
     """
+    if count_distinct(data.v[data.weights > 0.0]) <= SETTINGS.order:
+        return None
     tried = [_learn_constant(data)] if method != "gp" else []
     if method != "constant":
         tried.append(_learn_process(data, gram, random_state))

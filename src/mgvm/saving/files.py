@@ -47,6 +47,10 @@ def save(
     ...     mgvm.load(path), mgvm.saving.notes_of(path)
     (VonMises(mu=0.5, kappa=2.), {'unit': 'degrees'})
     """
+    if isinstance(model, (str, os.PathLike)):
+        raise TypeError(
+            f"the first argument of mgvm.save is the model, got {model!r}; write mgvm.save(model, path), model first"
+        )
     if not can_be_saved(model):
         raise TypeError(
             f"a {type(model).__name__} cannot be saved; mgvm.save takes distributions ({', '.join(DISTRIBUTIONS)}) and "

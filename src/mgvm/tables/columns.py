@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     import pandas as pd
 
 _DECIMAL_COMMA = re.compile(r"\s*[-+]?\d+,\d+\s*")
+_GROUPED = re.compile(r"([-+]?)(\d{1,3})(?:([.,' \u2019\xa0\u202f])\d{3})(?:\3\d{3})*(?:[.,]\d+)?")
+_WITH_UNIT = re.compile(r"([-+]?\d+(?:[.,]\d+)?)\s*([^\W\d_]{1,10}|[°º%'\u2032])")
 _TIME = re.compile(r"\s*(\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}([T ]+\d{1,2}:\d{2}.*)?|\d{1,2}:\d{2}(:\d{2}(\.\d+)?)?)\s*")
 
 
@@ -121,7 +123,8 @@ def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
         values = column.to_numpy(dtype=float, na_value=np.nan)
     else:
         _refuse_texts(column, name)
-        values = np.array([_number(cell, row, name) for row, cell in enumerate(column)], dtype=float)
+        _refuse_cells(column, name)
+        values = np.array([np.nan if is_missing(cell) else float(cell) for cell in column], dtype=float)
     bad = np.flatnonzero(np.isinf(values))
     if bad.size:
         raise TableError(
@@ -140,9 +143,9 @@ def refuse_constant(name: str, values: FloatArray) -> None:
 
 
 def _refuse_texts(column: pd.Series, name: str) -> None:
-    """An error where none of the first cells is a number, and none is written as one with a decimal comma."""
+    """An error where none of the first cells is a number, and none is one in another way of writing."""
     some = [cell for cell in column.head(50) if not is_missing(cell)]
-    if not any(_is_number(cell) or _DECIMAL_COMMA.fullmatch(str(cell)) for cell in some) and len(some) > 1:
+    if not any(_is_number(cell) or _cure_of_writing(str(cell)) for cell in some) and len(some) > 1:
         first = ", ".join(shown(cell) for cell in dict.fromkeys(map(str, some[:3])))
         raise TableError(f"column {shown(name)} holds no numbers ({first}, ...); choose another column")
 
@@ -155,19 +158,46 @@ def _is_number(cell: Any) -> bool:
     return True
 
 
-def _number(cell: Any, row: int, name: str) -> float:
-    if is_missing(cell):
-        return float("nan")
-    if _is_number(cell):
-        return float(cell)
-    if isinstance(cell, str) and _DECIMAL_COMMA.fullmatch(cell):
-        cure = "it has a decimal comma: read the file with decimal=',' (on the command line --decimal ,)"
-    else:
-        cure = (
-            "repair it, leave the cell empty, or, if it marks a missing value, read the file with missing=[...] "
-            f"(on the command line --missing {shown(cell)})"
-        )
+def _refuse_cells(column: pd.Series, name: str) -> None:
+    """An error where a cell is no number.
+
+    Decimal commas come last: one cell that is no number for another reason keeps a whole column of them texts, even
+    where the file was read with a decimal comma.
+    """
+    wrong = [(row, str(cell)) for row, cell in enumerate(column) if not (is_missing(cell) or _is_number(cell))]
+    if not wrong:
+        return
+    row, cell = next((one for one in wrong if not _DECIMAL_COMMA.fullmatch(one[1])), wrong[0])
+    cure = _cure_of_writing(cell) or (
+        "repair it, leave the cell empty, or, if it marks a missing value, read the file with missing=[...] "
+        f"(on the command line --missing {shown(cell)})"
+    )
     raise TableError(f"column {shown(name)} holds {shown(cell)} in row {row + 1}, which is no number; {cure}")
+
+
+def _cure_of_writing(cell: str) -> str | None:
+    """What to do about a cell that is a number in another way of writing; None for other texts."""
+    cell = cell.strip()
+    if _DECIMAL_COMMA.fullmatch(cell):
+        return "it has a decimal comma: read the file with decimal=',' (on the command line --decimal ,)"
+    if _GROUPED.fullmatch(cell):
+        plain = _ungrouped(cell)
+        comma = f" ({plain.replace('.', ',')} in a file that is read with a decimal comma)" if "." in plain else ""
+        return f"its thousands are set apart: write {plain}{comma}, without marks between thousands"
+    with_unit = _WITH_UNIT.fullmatch(cell)
+    if with_unit is not None:
+        number, sign = with_unit.groups()
+        return f"{sign!r} stands behind it: write {number} alone; the unit of an angle is said with unit (--unit)"
+    return None
+
+
+def _ungrouped(cell: str) -> str:
+    """A number without what sets its thousands apart: the last mark is a decimal one if it differs from the first."""
+    marks = re.findall(r"[^-+\d]", cell)
+    if marks[-1] == marks[0]:
+        return re.sub(r"[^-+\d]", "", cell)
+    whole, _, part = cell.rpartition(marks[-1])
+    return re.sub(r"[^-+\d]", "", whole) + "." + part
 
 
 def is_missing(cell: Any) -> bool:
