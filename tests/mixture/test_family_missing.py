@@ -197,8 +197,8 @@ def test_three_angles_on_as_few_nodes_as_they_need(lost, monkeypatch):
     use(coarser=(1.0,))
     all_density, all_mean, many = answers()
     # The two finest sums differ by less than the tolerance, and the finer one is nearer.
-    np.testing.assert_allclose(density, all_density, atol=1e-3)
-    np.testing.assert_allclose(mean, all_mean, atol=1e-3)
+    np.testing.assert_allclose(density, all_density, atol=1e-5)
+    np.testing.assert_allclose(mean, all_mean, atol=1e-5)
     assert 2 * few < many
     # Sums over nodes that are too few are not taken for right.
     use(tolerance=np.inf)

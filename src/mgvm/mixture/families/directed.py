@@ -6,8 +6,9 @@ The normaliser of every factor is exact at any number of angles, its log-likelih
 Without couplings this is a product of GvM, without second harmonics as well one of von Mises distributions.
 
 In marginal densities, angles that are missing at the end fall away; those before are integrated out: one or two of them
-on a grid that resolves the component; more, or too fine a grid, by likelihood weighting, the mean over ancestral
-draws of the missing angles of the density of what was observed after them.
+on a grid that resolves the component, more on grids that are refined until two agree. Where that would take too many
+nodes it is likelihood weighting, the mean over ancestral draws of the missing angles of the density of what was
+observed after them.
 """
 
 from __future__ import annotations
@@ -425,7 +426,7 @@ class MarginalSettings:
     sweeps: int = 10
     seed: int = 20170204
     coarser: tuple[float, ...] = (8.0, 5.6, 4.0, 2.8, 2.0, 1.4, 1.0)
-    tolerance: float = 1e-3
+    tolerance: float = 1e-5
 
 
 SETTINGS = MarginalSettings()
