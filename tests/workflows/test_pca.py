@@ -4,6 +4,7 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from mgvm.cli import main
 from mgvm.tables import TableError
 from mgvm.workflows import PCAOptions, apply_pca, run_pca
 from mgvm.workflows.pca import usual_prior
@@ -43,6 +44,21 @@ def test_the_phase_is_found_gaps_are_filled_and_ppca_beaten():
     assert result.calibration.share(0.9) == pytest.approx(0.9, abs=0.12)
     assert result.comparison.rows == 78
     assert float(result.parameters[1].value) == pytest.approx(0.05, rel=0.2)
+
+
+def test_a_fit_that_did_not_converge_says_what_to_change(tmp_path, capsys):
+    frame = cycle()[1]
+    result = run_pca(frame, PCAOptions("abcd", max_iter=2))
+    assert any("raise max_iter" in text for text in result.warnings)
+    assert any("did not converge: " in text and "raise max_iter" in text for text in result.comparison.unconverged)
+    assert not result.comparison.ours.converged
+    frame.to_csv(tmp_path / "rows.csv", index=False)
+    main(
+        ["pca", str(tmp_path / "rows.csv"), "--columns", *"abcd", "--max-iter", "2", "--out", str(tmp_path / "out.csv")]
+    )
+    told = capsys.readouterr().out
+    assert "(did not converge)" in told
+    assert "raise max_iter" in told
 
 
 def test_scaled_columns_give_log_likelihoods_of_the_columns_as_they_are():
