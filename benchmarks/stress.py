@@ -614,9 +614,10 @@ def sweep_models(rng: np.random.Generator, folder: Path) -> Iterator[Verdict]:
 
 
 _WRITER = """
-import sys, time, numpy as np, pandas as pd, mgvm
+import signal, sys, time, numpy as np, pandas as pd, mgvm
 from pathlib import Path
 from mgvm.tables import write_table
+signal.signal(signal.SIGINT, signal.default_int_handler)  # what a shell starts in the background ignores it
 folder, limit = Path(sys.argv[1]), int(sys.argv[2])
 if limit:
     import resource
