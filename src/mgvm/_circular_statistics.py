@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 
 _TURN = 2.0 * np.pi
 _LEAST = 1e-9  # a p-value below which 1 - P has lost its digits
@@ -372,7 +372,7 @@ def _watson_tail(statistic: float, size: int) -> float:
 # ---- two samples ----------------------------------------------------------------------------------------------------
 
 
-def watson_two_sample_test(x: ArrayLike, y: ArrayLike, n_resamples: int = 9999, rng: Any = None) -> CircularTest:
+def watson_two_sample_test(x: ArrayLike, y: ArrayLike, n_resamples: int = 9999, rng: Seed = None) -> CircularTest:
     """Watson's U² test: do two samples of angles come from the same distribution?
 
     Parameters
@@ -415,7 +415,7 @@ def watson_two_sample_test(x: ArrayLike, y: ArrayLike, n_resamples: int = 9999, 
     return _permute_labels(statistic, first, pooled.size, n_resamples, rng)
 
 
-def mardia_watson_wheeler_test(x: ArrayLike, y: ArrayLike, n_resamples: int = 9999, rng: Any = None) -> CircularTest:
+def mardia_watson_wheeler_test(x: ArrayLike, y: ArrayLike, n_resamples: int = 9999, rng: Seed = None) -> CircularTest:
     """The Mardia-Watson-Wheeler test: do two samples of angles come from the same distribution?
 
     Parameters
@@ -463,7 +463,7 @@ def _pool(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, int]:
 
 
 def _permute_labels(
-    statistic: Callable[[NDArray[np.bool_]], FloatArray], first: int, size: int, n_resamples: int, rng: Any
+    statistic: Callable[[NDArray[np.bool_]], FloatArray], first: int, size: int, n_resamples: int, rng: Seed
 ) -> CircularTest:
     """The statistic of the split as observed, of rows of membership in the first sample, and its place among all."""
     wanted = check.integer(n_resamples, "n_resamples", minimum=1)
@@ -502,7 +502,7 @@ def _share(observed: float, drawn: Iterator[FloatArray], *, all_of_them: bool) -
 
 
 def circular_correlation(
-    x: ArrayLike, y: ArrayLike, method: str = "jammalamadaka_sengupta", n_resamples: int = 9999, rng: Any = None
+    x: ArrayLike, y: ArrayLike, method: str = "jammalamadaka_sengupta", n_resamples: int = 9999, rng: Seed = None
 ) -> CircularTest:
     """Correlation of two angles, in [-1, 1], with a test of independence.
 
@@ -555,7 +555,7 @@ def circular_correlation(
     return _permute_rows(correlate, one.size, n_resamples, rng)
 
 
-def circular_linear_correlation(x: ArrayLike, z: ArrayLike, n_resamples: int = 9999, rng: Any = None) -> CircularTest:
+def circular_linear_correlation(x: ArrayLike, z: ArrayLike, n_resamples: int = 9999, rng: Seed = None) -> CircularTest:
     """Correlation of an angle with a number, in [0, 1], with a test of independence.
 
     Parameters
@@ -624,7 +624,7 @@ def _double_spread(z: ComplexArray, name: str) -> float:
 
 
 def _permute_rows(
-    correlate: Callable[[NDArray[np.int64]], FloatArray], size: int, n_resamples: int, rng: Any
+    correlate: Callable[[NDArray[np.int64]], FloatArray], size: int, n_resamples: int, rng: Seed
 ) -> CircularTest:
     """The correlation as observed, of orders (..., n) of the second column, and its place among all."""
     wanted = check.integer(n_resamples, "n_resamples", minimum=1)
@@ -652,7 +652,7 @@ def mean_interval(
     method: str = "likelihood",
     counts: ArrayLike | None = None,
     n_resamples: int = 9999,
-    rng: Any = None,
+    rng: Seed = None,
 ) -> DirectionInterval:
     """A confidence interval for the mean direction.
 

@@ -9,13 +9,15 @@ import operator
 import warnings
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 FloatArray = NDArray[np.float64]
 ComplexArray = NDArray[np.complex128]
+# What `generator` makes a generator of.
+Seed: TypeAlias = int | np.integer[Any] | np.random.SeedSequence | np.random.Generator | np.random.RandomState | None
 
 
 class DegreesWarning(UserWarning):
@@ -349,7 +351,7 @@ def choice(value: Any, name: str, allowed: Iterable[str]) -> str:
     return str(value)
 
 
-def generator(state: Any, name: str = "rng") -> np.random.Generator:
+def generator(state: Seed, name: str = "rng") -> np.random.Generator:
     """Return a NumPy generator from None (fresh), a seed, a generator (used as it is) or a RandomState (one draw)."""
     if isinstance(state, np.random.RandomState):
         return np.random.default_rng(state.randint(2**31))

@@ -19,7 +19,7 @@ from numpy.typing import ArrayLike
 from mgvm import _validation as check
 from mgvm._frames import make_frame
 from mgvm._frozen import FrozenValue
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import from_radians
 from mgvm.circle import highest_density
 
@@ -248,7 +248,7 @@ class CircularDistribution(FrozenValue, abc.ABC):
         """Edges (..., m + 1) over one turn: on each panel a 20-point Gauss rule is exact to rounding."""
 
     @abc.abstractmethod
-    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Independent draws of shape ``shape + batch_shape``, radians in [-pi, pi)."""
 
     # ---- the batch ------------------------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ from mgvm._numerics.gvm import (
     gvm_turning_cells,
 )
 from mgvm._numerics.gvm_small import suffix_sums
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import wrap
 from mgvm.circle import highest_density
 from mgvm.circle.base import GAUSS_RULE, CircularDistribution
@@ -248,7 +248,7 @@ class ExponentialFamily(CircularDistribution):
 
     # ---- sampling -------------------------------------------------------------------------------------------------
 
-    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Independent exact draws of shape ``shape + batch_shape``, radians in [-π, π)."""
         sizes = check.shape(shape)
         rows = self._eta.reshape(self._size, self._eta.shape[-1])

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._grids import periodic_grid
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import wrap
 from mgvm.circle import highest_density
 from mgvm.circle import log_polynomials as cells
@@ -192,7 +192,7 @@ class GridDensity(CircularDistribution):
 
         return self._at_points("p", check.finite(p, "p"), evaluate)
 
-    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Independent draws of shape ``shape + batch_shape``, radians in [-pi, pi), by the inverse of `cdf`."""
         size = check.shape(shape)
         uniform = check.generator(rng).random(size + self.batch_shape)

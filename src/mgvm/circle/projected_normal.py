@@ -19,7 +19,7 @@ density is log J(D) - P²/2 - log(q |y|²), up to a constant. The distribution r
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Self
+from typing import NamedTuple, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,7 @@ from scipy.optimize import minimize
 from scipy.special import erfcx, ndtr, owens_t
 
 from mgvm import _validation as check
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution, Cumulative
 from mgvm.circle.fitting import Sample
@@ -389,7 +389,7 @@ class ProjectedNormal(CircularDistribution):
     def _cumulative(self) -> Cumulative:
         return lambda row, x: self[row].cdf(x)
 
-    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Independent draws of shape ``shape + batch_shape``, radians in [-pi, pi)."""
         size = check.shape(shape) + self.batch_shape
         first, second = check.generator(rng).standard_normal((2, *size))

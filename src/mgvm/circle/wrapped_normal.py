@@ -12,7 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -20,7 +20,7 @@ from scipy.special import erf, erfc
 
 from mgvm import _validation as check
 from mgvm._newton import climb
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import wrap
 from mgvm.circle.base import RESULTANT_ROUNDING, CircularDistribution, Cumulative
 from mgvm.circle.fitting import Sample
@@ -286,7 +286,7 @@ class WrappedNormal(CircularDistribution):
     def _cumulative(self) -> Cumulative:
         return lambda row, x: self[row].cdf(x)
 
-    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Independent draws of shape ``shape + batch_shape``, radians in [-pi, pi)."""
         size = check.shape(shape) + self.batch_shape
         draws = check.generator(rng).standard_normal(size)

@@ -5,14 +5,13 @@ from __future__ import annotations
 import warnings
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
 from mgvm import _validation as check
 from mgvm._numerics.gvm import gvm_facts, gvm_sample
 from mgvm._progress import Progress, reporter
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference._gibbs import average_conditionals
 from mgvm.inference._mean_field import mean_field
@@ -77,7 +76,7 @@ class AnnealingResult(TableOfMarginals):
 
 def annealed_log_normalizer(
     dist: TorusDistribution,
-    rng: Any = None,
+    rng: Seed = None,
     *,
     n_chains: int = 128,
     n_steps: int | None = None,

@@ -9,7 +9,6 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 
@@ -17,7 +16,7 @@ from mgvm import _validation as check
 from mgvm._grids import periodic_grid
 from mgvm._numerics import chain
 from mgvm._numerics.chain import sample_rows
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import LogNormalizer, PairMoments, TableOfMarginals
 from mgvm.natural.graph import Forest, cycle_message, forest, without_rounding
@@ -67,7 +66,7 @@ class ChainResult(TableOfMarginals):
         order = np.lexsort((second, first))
         return PairMoments(first[order], second[order], difference[order], both[child][order])
 
-    def sample(self, n: int, rng: Any = None) -> FloatArray:
+    def sample(self, n: int, rng: Seed = None) -> FloatArray:
         """Independent exact draws of all angles, (n, D), radians in [-π, π)."""
         repeats = check.integer(n, "n", minimum=0)
         return np.ascontiguousarray(self._messages.sample(repeats, check.generator(rng)).T)

@@ -8,13 +8,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 
 from mgvm import _validation as check
 from mgvm._numerics.gvm import gvm_sample, less_one
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import wrap
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference._grid_cells import (
@@ -93,7 +93,7 @@ class GridResult(TableOfMarginals):
     def _proposal(self) -> CellProposal:
         return make_proposal(self._nodes)
 
-    def sample(self, n: int, rng: Any = None) -> FloatArray:
+    def sample(self, n: int, rng: Seed = None) -> FloatArray:
         """Exact independent draws.
 
         Parameters

@@ -23,7 +23,7 @@ from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._numerics.gibbs import Round
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._progress import Progress, reporter
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference import diagnostics
 from mgvm.inference._moves import (
@@ -134,7 +134,7 @@ def gibbs(
     dist: TorusDistribution,
     n_samples: int = 1000,
     n_chains: int = 4,
-    rng: Any = None,
+    rng: Seed = None,
     *,
     burn_in: int | None = None,
     thin: int = 1,

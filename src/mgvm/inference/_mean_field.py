@@ -19,7 +19,7 @@ from scipy.sparse.linalg import splu
 from mgvm import _validation as check
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._progress import Progress, reporter
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.gvm import GvM, VonMises
 from mgvm.inference._coordinate_ascent import (
@@ -134,7 +134,7 @@ def mean_field(
     max_sweeps: int = 1000,
     n_starts: int | None = None,
     start: ArrayLike | None = None,
-    rng: Any = None,
+    rng: Seed = None,
     progress: Progress = False,
 ) -> MeanFieldResult:
     r"""Maximise F(q) = E_q[log p̃] + Σ_d H(q_d) <= log Z over products q of GvM, or of von Mises, factors.

@@ -28,7 +28,7 @@ from mgvm._frames import column_names
 from mgvm._numerics.gibbs import Round
 from mgvm._numerics.torus_moments import MOST_ANGLES
 from mgvm._progress import Progress, reporter
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.inference._annealing import annealed_log_normalizer
 from mgvm.inference._exact_chain import exact_chain
 from mgvm.inference._gibbs import independent_draws
@@ -71,7 +71,7 @@ def likelihood(
     start: Any = None,
     tolerance: float = 1e-8,
     max_iterations: int = 100,
-    rng: Any = None,
+    rng: Seed = None,
     progress: Progress = False,
     standard_errors: bool = False,
 ) -> TorusFit:

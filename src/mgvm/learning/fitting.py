@@ -31,7 +31,7 @@ from numpy.typing import ArrayLike
 from mgvm import _validation as check
 from mgvm._frames import column_names
 from mgvm._progress import Progress, reporter
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import wrap
 from mgvm.inference._exact_grid import exact_grid
 from mgvm.inference._gibbs import gibbs
@@ -60,7 +60,7 @@ def fit_torus(
     submodel: Any = None,
     weights: ArrayLike | None = None,
     penalty: float | str = 0.0,
-    rng: Any = None,
+    rng: Seed = None,
     standard_errors: bool = False,
     check_modes: bool = True,
     tolerance: float | None = None,

@@ -19,7 +19,7 @@ from mgvm import _validation as check
 from mgvm._grids import log_sum_exp
 from mgvm._progress import ProgressLines
 from mgvm._threads import single_thread
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.angles import from_radians, to_radians, wrap
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
@@ -134,7 +134,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         validation_fraction: float = 0.15,
         warm_start: bool = False,
         verbose: int = 0,
-        random_state: Any = None,
+        random_state: Seed = None,
         unit: str | Sequence[str] = "radians",
     ):
         self.n_components = n_components
@@ -297,7 +297,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     # ---- draws, missing angles ------------------------------------------------------------------------------------
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[FloatArray, NDArray[np.int64]]:
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> tuple[FloatArray, NDArray[np.int64]]:
         """Draws (n_samples, D), in `unit` within a turn, and the components they came from.
 
         The estimator's own `random_state` rules where none is given.
@@ -310,7 +310,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     @single_thread
     def impute(
-        self, X: ArrayLike, *, method: Literal["mean", "sample"] = "mean", random_state: Any = None
+        self, X: ArrayLike, *, method: Literal["mean", "sample"] = "mean", random_state: Seed = None
     ) -> FloatArray:
         """X with its missing angles filled in, by conditional mean directions or by one joint draw for every row.
 

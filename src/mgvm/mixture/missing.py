@@ -16,7 +16,7 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._grids import log_sum_exp, periodic_grid
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.angles import to_radians, wrap
 from mgvm.circle.grid_density import GridDensity
 from mgvm.learning.rows import WeightedRows
@@ -189,7 +189,7 @@ class ConditionalMixture:
         log_given = np.broadcast_to(self._log_given.reshape(self.batch_shape), shape)
         return np.asarray(log_sum_exp(joint, axis=1).reshape(shape) - log_given)
 
-    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Draws of shape ``shape + batch_shape + (angles left,)``, radians in [-π, π)."""
         size = check.shape(shape)
         rows = np.broadcast_to(self._given, (*size, *self._given.shape)).reshape(-1, self._given.shape[1])

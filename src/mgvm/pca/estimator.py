@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.angles import UNITS, from_radians, to_radians
 from mgvm.pca import em, priors
 from mgvm.pca.e_step import Engine, Gibbs, MeanField, Quadrature, as_mgvm, likelihood
@@ -153,7 +153,7 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         n_prior_components: int | None = None,
         background: float = 0.1,
         start_rows: int = 20_000,
-        random_state: Any = None,
+        random_state: Seed = None,
         verbose: int = 0,
         unit: str = "radians",
     ) -> None:
@@ -300,7 +300,7 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """Mean of `score_samples`."""
         return float(self.score_samples(X).mean())
 
-    def sample(self, n_samples: int = 1, random_state: Any = None) -> tuple[FloatArray, FloatArray]:
+    def sample(self, n_samples: int = 1, random_state: Seed = None) -> tuple[FloatArray, FloatArray]:
         """Rows drawn from the model (n, M), and their angles (n, D) in `unit`."""
         check_is_fitted(self)
         count = check.integer(n_samples, "n_samples", minimum=1)

@@ -13,7 +13,7 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._frames import column_names
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.circle.highest_density import grid_levels
 from mgvm.plots._axes import Scale, flat_axes, new_figure, scale_of
 
@@ -207,7 +207,7 @@ def torus_pairs(
     unit: str = "degrees",
     masses: Sequence[float] = (0.5, 0.8, 0.95),
     bins: int = 36,
-    rng: Any = 0,
+    rng: Seed = 0,
 ) -> np.ndarray:
     """Margins p(φ_i), densities p(φ_i, φ_j) below the diagonal and points (φ_j, φ_i) above it, for all pairs of angles.
 

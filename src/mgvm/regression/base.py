@@ -26,7 +26,7 @@ from sklearn.utils.validation import (
 
 from mgvm import _validation as check
 from mgvm._progress import reporter
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.angles import UNITS, from_radians, to_radians, wrap
 from mgvm.circle.base import CircularDistribution
 from mgvm.regression.noise import Replicates
@@ -76,7 +76,7 @@ class BaseCircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ig
         values = self.log_density(X, y)
         return float(np.average(values, weights=check.weights(sample_weight, values.shape, "sample_weight")))
 
-    def sample_y(self, X: Any, n_samples: int = 1, random_state: Any = None) -> FloatArray:
+    def sample_y(self, X: Any, n_samples: int = 1, random_state: Seed = None) -> FloatArray:
         """Independent draws (M, n_samples) from the distribution at every row of X, in the estimator's unit."""
         count = check.integer(n_samples, "n_samples", minimum=1)
         draws = self.predict_dist(X).sample(count, rng=check.generator(random_state, "random_state"))
@@ -272,7 +272,7 @@ def folds_of(groups: ArrayLike | None, merged: MergedTraining, count: int) -> np
 # ---- rows held out --------------------------------------------------------------------------------------------------
 
 
-def split_whole(units: np.ndarray, n_folds: int, random_state: Any = 0) -> list[tuple[np.ndarray, np.ndarray]]:
+def split_whole(units: np.ndarray, n_folds: int, random_state: Seed = 0) -> list[tuple[np.ndarray, np.ndarray]]:
     """Rows to learn from and rows to predict, of every fold; rows of one unit (input, group) stay together."""
     from sklearn.model_selection import GroupKFold  # here, since it loads all metrics
 

@@ -23,7 +23,7 @@ from sklearn.utils.validation import has_fit_parameter
 from mgvm import _validation as check
 from mgvm._progress import ProgressLines
 from mgvm._threads import single_thread
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.regression.base import (
     Training,
@@ -180,7 +180,7 @@ class CircularRegressor(MixedRegressor):
         *,
         kernel: Any = None,
         noise_order: int | str = 1,
-        random_state: Any = 0,
+        random_state: Seed = 0,
         warm_start: bool = False,
         verbose: int = 0,
         unit: str = "radians",

@@ -17,7 +17,7 @@ from scipy.spatial import cKDTree
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.regression import prior as priors
@@ -171,7 +171,7 @@ class CircularGPRegressor(BaseCircularRegressor):
         recalibrate: str | None = None,
         tol: float | None = None,
         n_starts: int = 2,
-        random_state: Any = None,
+        random_state: Seed = None,
         warm_start: bool = False,
         verbose: int = 0,
         unit: str = "radians",

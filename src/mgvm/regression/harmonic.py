@@ -21,7 +21,7 @@ from sklearn.utils.validation import check_consistent_length
 from mgvm import _validation as check
 from mgvm._progress import ProgressLines
 from mgvm._threads import single_thread
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.regression import prior as priors
@@ -163,7 +163,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         n_inducing: int | None = None,
         average: bool | str = "auto",
         prior_scale: float = 2.0,
-        random_state: Any = 0,
+        random_state: Seed = 0,
         verbose: int = 0,
         unit: str = "radians",
     ) -> None:

@@ -23,7 +23,7 @@ from sklearn.utils import _safe_indexing
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.graded_nodes import Features, features_of, resolve_density
 from mgvm.circle.grid_density import GridDensity
@@ -135,7 +135,7 @@ class Gain(NamedTuple):
     log_factor: FloatArray
 
 
-def learn_recalibration(data: Transformed, method: str, *, gram: bool = False, random_state: Any = 0) -> Gain | None:
+def learn_recalibration(data: Transformed, method: str, *, gram: bool = False, random_state: Seed = 0) -> Gain | None:
     """The best correction that a method allows, None where none is better than leaving densities as they are.
 
     `gram` says that X is a Gram matrix. As few different values as harmonics tell no density: its likelihood has no
@@ -155,7 +155,7 @@ def _learn_constant(data: Transformed) -> Gain:
     return Gain(Recalibration("constant", model), model.loo_log_density_ + np.log(_TURN))
 
 
-def _learn_process(data: Transformed, gram: bool, random_state: Any) -> Gain:
+def _learn_process(data: Transformed, gram: bool, random_state: Seed) -> Gain:
     """A harmonic process, from a part of many inputs; the others are held out then anyhow."""
     kernel = "precomputed" if gram else None
     model = HarmonicGPRegressor(kernel, SETTINGS.order, prior_scale=SETTINGS.prior_scale, random_state=random_state)
@@ -220,7 +220,7 @@ class RecalibratedRegressor(MetaEstimatorMixin, BaseCircularRegressor):  # type:
     """
 
     def __init__(
-        self, estimator: Any, method: str = "auto", *, cv: int = 5, random_state: Any = 0, unit: str = "radians"
+        self, estimator: Any, method: str = "auto", *, cv: int = 5, random_state: Seed = 0, unit: str = "radians"
     ) -> None:
         self.estimator = estimator
         self.method = method

@@ -12,7 +12,7 @@ from sklearn.utils.validation import check_consistent_length
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import (
     BaseCircularRegressor,
@@ -124,7 +124,7 @@ class CircularStackingRegressor(_BaseComposition, MixedRegressor):  # type: igno
     """
 
     def __init__(
-        self, estimators: list[tuple[str, Any]], *, cv: Any = "loo", random_state: Any = 0, unit: str = "radians"
+        self, estimators: list[tuple[str, Any]], *, cv: Any = "loo", random_state: Seed = 0, unit: str = "radians"
     ):
         self.estimators = estimators
         self.cv = cv

@@ -14,7 +14,7 @@ from mgvm import _validation as check
 from mgvm._frames import Names, check_names
 from mgvm._frozen import FrozenValue
 from mgvm._threads import single_thread
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.circle.gvm import GvM
 from mgvm.inference._annealing import annealed_log_normalizer
 from mgvm.inference._exact_chain import ChainResult, chain_log_normalizers, exact_chain
@@ -186,7 +186,7 @@ class MGvM(FrozenValue):
         submodel: Any = None,
         weights: ArrayLike | None = None,
         penalty: float | str = 0.0,
-        rng: Any = None,
+        rng: Seed = None,
         **options: Any,
     ) -> Self:
         """The distribution learnt from rows of angles (N, D), NaN where missing.
@@ -354,15 +354,15 @@ class MGvM(FrozenValue):
             raise ValueError(shapes) from None
         return np.asarray(first + rows)[()]
 
-    def logpdf(self, x: ArrayLike, method: str = "auto", rng: Any = None) -> FloatArray:
+    def logpdf(self, x: ArrayLike, method: str = "auto", rng: Seed = None) -> FloatArray:
         """Log density at x (..., D); `method` and `rng` are those of `log_normalizer`, which is found once and kept."""
         return self.log_density(x) - self.log_normalizer(method, rng)
 
-    def pdf(self, x: ArrayLike, method: str = "auto", rng: Any = None) -> FloatArray:
+    def pdf(self, x: ArrayLike, method: str = "auto", rng: Seed = None) -> FloatArray:
         """Density at x (..., D)."""
         return np.exp(self.logpdf(x, method, rng))
 
-    def log_normalizer(self, method: str = "auto", rng: Any = None) -> LogNormalizer | FloatArray:
+    def log_normalizer(self, method: str = "auto", rng: Seed = None) -> LogNormalizer | FloatArray:
         """log Z = log ∫ exp(log_density) over the torus, with its standard error; a batch gets a plain array.
 
         Parameters
@@ -424,7 +424,7 @@ class MGvM(FrozenValue):
         higher = np.broadcast_to(self.b[:, left[0]], first.shape[:-1] + (self.order - 1,))
         return GvM(np.concatenate([first, higher], axis=-1))
 
-    def sample(self, n: int | tuple[int, ...] = (), rng: Any = None, method: str = "auto") -> FloatArray:
+    def sample(self, n: int | tuple[int, ...] = (), rng: Seed = None, method: str = "auto") -> FloatArray:
         """Draws of shape ``n + batch_shape + (D,)``, radians in [-π, π).
 
         Parameters
@@ -472,7 +472,7 @@ def _exact_engines(dist: Natural) -> list[str]:
     return names
 
 
-def _log_normalizer(dist: Natural, method: str, rng: Any) -> LogNormalizer | FloatArray:
+def _log_normalizer(dist: Natural, method: str, rng: Seed) -> LogNormalizer | FloatArray:
     """log Z by the named method, or by the first exact one that applies; an array for a batch."""
     batch, source = dist.a.shape[:-1], check.generator(rng)
     rows = dist._replace(a=dist.a.reshape(math.prod(batch), dist.dimension))

@@ -28,7 +28,7 @@ from mgvm._frames import Names, check_names, check_order, column_names, make_fra
 from mgvm._frozen import FrozenValue
 from mgvm._grids import log_sum_exp, periodic_grid
 from mgvm._threads import single_thread
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import wrap
 from mgvm.circle import WrappedNormal, wrapped_normal
 from mgvm.circle.base import RESULTANT_ROUNDING, CircularDistribution
@@ -165,7 +165,7 @@ class MultivariateWrappedNormal(FrozenValue):
         # The theta function of a single angle is exact to 1e-15.
         return Truncation(terms, float(len(single) * 1e-15 + sum(series.error for _, series in groups)))
 
-    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Independent draws of shape ``shape + (D,)``, radians in [-pi, pi)."""
         size, source = check.shape(shape), check.generator(rng)
         draws = source.standard_normal((*size, self.dimension))
@@ -238,7 +238,7 @@ class MultivariateWrappedNormal(FrozenValue):
 
     # ---- expectations ---------------------------------------------------------------------------------------------
 
-    def entropy(self, draws: int = 100_000, rng: Any = None) -> float:
+    def entropy(self, draws: int = 100_000, rng: Seed = None) -> float:
         """-E log p.
 
         Closed where nothing wraps; else by a grid for groups of up to three dependent angles, and by the mean over
@@ -257,7 +257,7 @@ class MultivariateWrappedNormal(FrozenValue):
                 total -= dist._expect(dist._log_density, draws, rng)
         return float(total)
 
-    def kl_divergence(self, other: TorusDensity, draws: int = 100_000, rng: Any = None) -> float:
+    def kl_divergence(self, other: TorusDensity, draws: int = 100_000, rng: Seed = None) -> float:
         """KL(self ‖ other) = E[log p - log p_other], for any distribution with `logpdf` of points (..., D).
 
         By a grid for up to three angles, by the mean over `draws` samples for more.
@@ -277,7 +277,7 @@ class MultivariateWrappedNormal(FrozenValue):
             lambda d: self._log_density(np.asarray(wrap(d))) - other.logpdf(wrap(self.mean + d)), draws, rng
         )
 
-    def _expect(self, statistic: Statistic, draws: int, rng: Any) -> float:
+    def _expect(self, statistic: Statistic, draws: int, rng: Seed) -> float:
         """E statistic(d) over offsets d from the mean."""
         if self.dimension <= 3:
             return expect_on_grid(self.cov, self._log_density, statistic)
@@ -405,7 +405,7 @@ class WrappedNormalMixture(CircularDistribution):
         edges = np.sort(np.asarray(wrap(parts)).reshape(*self.batch_shape, every), axis=-1)
         return np.concatenate([edges, edges[..., :1] + 2.0 * np.pi], axis=-1)
 
-    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Independent draws of shape ``shape + batch_shape``, radians in [-pi, pi)."""
         size, source = check.shape(shape) + self.batch_shape, check.generator(rng)
         centre = np.take_along_axis(np.broadcast_to(self.mu, (*size, self.mu.shape[-1])), self._draw(size, source), -1)
@@ -451,7 +451,7 @@ class MultivariateWrappedNormalMixture(FrozenValue):
         """Density at x (..., D)."""
         return np.exp(self.logpdf(x))
 
-    def sample(self, shape: int | tuple[int, ...] = (), rng: Any = None) -> FloatArray:
+    def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Independent draws of shape ``shape + (D,)``, radians in [-pi, pi)."""
         size, source = check.shape(shape), check.generator(rng)
         component = source.choice(len(self.log_weights), size=size, p=np.exp(self.log_weights))

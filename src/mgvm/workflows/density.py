@@ -14,7 +14,7 @@ from mgvm import _validation as check
 from mgvm import angles as circular
 from mgvm._progress import Callback, silent
 from mgvm._threads import single_thread
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.mixture.estimator import TorusMixture
 from mgvm.tables.columns import TableError, find_columns, refuse_constant
 from mgvm.tables.units import AngleColumn, Unit, read_angle
@@ -229,7 +229,7 @@ class _Density(Protocol):
 class _Independent:
     """Independent angles, each with a mixture of its own."""
 
-    def __init__(self, components: int | str, seed: int) -> None:
+    def __init__(self, components: int | str, seed: Seed) -> None:
         self.components, self.seed = components, seed
         self.parts: list[TorusMixture] = []
 
@@ -287,7 +287,7 @@ def _compare(model: TorusMixture, Y: FloatArray, splits: Splits, progress: Callb
     return compare_models({_name_ours(Y.shape[1]): ours, **candidates}, splits, RANK, progress)
 
 
-def _score_ours(model: TorusMixture, Y: FloatArray, seed: int, draws: int = 2000) -> RowScores:
+def _score_ours(model: TorusMixture, Y: FloatArray, seed: Seed, draws: int = 2000) -> RowScores:
     """Log densities of rows; those that lack nothing are ranked among draws from the model."""
     log_density = model.score_samples(Y)
     whole = ~np.isnan(Y).any(axis=1)

@@ -23,7 +23,7 @@ from scipy.sparse import csr_array
 
 from mgvm import _validation as check
 from mgvm._progress import reporter
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.regression.base import MergedTraining, Training, merge_replicates
 from mgvm.regression.baselines.kernel import HeldOutAngles, LocalRegressor
 from mgvm.regression.noise import Replicates
@@ -123,7 +123,7 @@ class ForestCircularRegressor(LocalRegressor):
         min_samples_leaf: int | None = None,
         max_features: float | int | str = 0.5,
         tuning_rows: int = 1000,
-        random_state: Any = 0,
+        random_state: Seed = 0,
         verbose: int = 0,
         unit: str = "radians",
     ):

@@ -31,7 +31,7 @@ from scipy.special import ive
 from mgvm import _validation as check
 from mgvm._progress import reporter
 from mgvm._threads import single_thread
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.circle.grid_density import GridDensity
 from mgvm.regression.base import (
     BaseCircularRegressor,
@@ -206,7 +206,7 @@ class LocalRegressor(BaseCircularRegressor):
     _measures_distances = True  # and so suffers from columns of wildly different scale
 
     tuning_rows: int
-    random_state: Any
+    random_state: Seed
     verbose: int
 
     @abc.abstractmethod
@@ -334,7 +334,7 @@ class NeighborsCircularRegressor(LocalRegressor):
         n_neighbors: int | None = None,
         *,
         tuning_rows: int = 1000,
-        random_state: Any = 0,
+        random_state: Seed = 0,
         verbose: int = 0,
         unit: str = "radians",
     ):
@@ -415,7 +415,7 @@ class KernelCircularRegressor(LocalRegressor):
         bandwidth: float | None = None,
         *,
         tuning_rows: int = 1000,
-        random_state: Any = 0,
+        random_state: Seed = 0,
         verbose: int = 0,
         unit: str = "radians",
     ):

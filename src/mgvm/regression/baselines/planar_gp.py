@@ -39,7 +39,7 @@ from sklearn.gaussian_process.kernels import ConstantKernel, Kernel, Matern, Sum
 from mgvm import _validation as check
 from mgvm._grids import periodic_grid
 from mgvm._threads import single_thread
-from mgvm._validation import FloatArray
+from mgvm._validation import FloatArray, Seed
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.grid_density import GridDensity
@@ -492,7 +492,7 @@ class _PlanarGPRegressor(BaseCircularRegressor):
     selection: str | None
     n_starts: int
     tuning_rows: int
-    random_state: Any
+    random_state: Seed
     verbose: int
 
     @abc.abstractmethod
@@ -605,7 +605,7 @@ class ProjectedGPRegressor(_PlanarGPRegressor):
         angle_multiple: int = 1,
         n_starts: int = 3,
         tuning_rows: int = 1500,
-        random_state: Any = 0,
+        random_state: Seed = 0,
         verbose: int = 0,
         unit: str = "radians",
     ):
@@ -686,7 +686,7 @@ class WrappedGPRegressor(_PlanarGPRegressor):
         selection: str | None = "evidence",
         n_starts: int = 3,
         tuning_rows: int = 1500,
-        random_state: Any = 0,
+        random_state: Seed = 0,
         verbose: int = 0,
         unit: str = "radians",
     ):
