@@ -10,10 +10,10 @@ from mgvm.regression.front_door import StackMember
 
 class Told:
     members_ = [
-        StackMember("harmonic", 0.7, -0.5, 500, 3.0, "kept"),
-        StackMember("planar", 0.0, -0.9, 300, 1.0, "skipped"),
-        StackMember("kernel", 0.3, -0.6, 500, 1.0, "kept"),
-        StackMember("forest", 0.0, np.nan, 0, 0.0, "skipped"),
+        StackMember("harmonic", 0.7, 0.7, -0.5, 500, 3.0, "kept"),
+        StackMember("planar", 0.0, 0.0, -0.9, 300, 1.0, "skipped"),
+        StackMember("kernel", 0.3, 0.3, -0.6, 500, 1.0, "kept"),
+        StackMember("forest", 0.0, 0.0, np.nan, 0, 0.0, "skipped"),
     ]
 
 

@@ -75,11 +75,21 @@ def test_nothing_is_lost_where_inputs_tell_nothing():
     assert gap.mean() > -0.05 - 5.0 * gap.std() / 20.0
 
 
+@pytest.mark.parametrize("seed", [0, 3])
+def test_what_rows_seem_to_tell_by_chance_is_not_taken_for_a_relation(seed):
+    """On these draws kernels and the forest would have a weight of a half, and lose 0.007 nats."""
+    rng = np.random.default_rng(seed)
+    X, y = rng.normal(size=(120, 2)), rng.vonmises(1.0, 1.5, 120)
+    assert list(CircularRegressor(CHEAP).fit(X, y).named_estimators_) == ["none"]
+    assert {"kernel", "forest"} & CircularRegressor(CHEAP).fit(X, y + X[:, 0]).named_estimators_.keys()
+
+
 def test_whole_inputs_are_held_out_where_they_repeat():
     # Every input has an angle of its own that new inputs do not share: rows beside a row tell too much.
     rng = np.random.default_rng(4)
     X = np.repeat(np.arange(30.0), 8)[:, None]
-    y = np.repeat(rng.uniform(-np.pi, np.pi, 30), 8) + 0.2 * rng.normal(size=240)
+    centre = rng.uniform(-np.pi, np.pi, 30)
+    y = np.repeat(centre, 8) + 0.2 * rng.normal(size=240)
     model = CircularRegressor(CHEAP).fit(X, y)
     assert model.held_out_ == "inputs"
     new = rng.uniform(-np.pi, np.pi, 200)
@@ -88,6 +98,11 @@ def test_whole_inputs_are_held_out_where_they_repeat():
     assert by_rows.fit(X, y).score(np.arange(29)[:, None] + 0.5, new[:29]) < -np.log(2.0 * np.pi) - 0.3
     few = CircularRegressor(CHEAP).fit(X[:40], y[:40])
     assert few.held_out_ == "rows"
+    # At an input that was seen, its own rows are what tells.
+    again = np.arange(30.0)[:, None], centre + 0.2 * rng.normal(size=30)
+    assert model.score(*again) > 0.0
+    assert model.score(again[0] + 0.5, again[1]) < -1.0
+    np.testing.assert_allclose(model.predict_dist(again[0]).logpdf(again[1]), model.log_density(*again), atol=1e-5)
 
 
 def test_groups_are_held_out():

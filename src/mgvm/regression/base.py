@@ -236,6 +236,14 @@ def sort_rows(table: FloatArray) -> tuple[np.ndarray, np.ndarray]:
     return order, fresh
 
 
+def are_among(queries: FloatArray, inputs: FloatArray) -> np.ndarray:
+    """Which rows (n,) of queries are rows of inputs."""
+    order, fresh = sort_rows(np.concatenate([inputs, queries]))
+    number = np.empty(order.size, dtype=np.int64)
+    number[order] = np.cumsum(fresh) - 1
+    return np.isin(number[len(inputs) :], number[: len(inputs)])
+
+
 def keep_rows_apart(data: Training) -> MergedTraining:
     """Every row its own input: rows of a Gram matrix are not inputs."""
     rows = np.arange(data.y.size)

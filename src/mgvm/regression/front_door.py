@@ -27,6 +27,7 @@ from mgvm._validation import FloatArray, Seed
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.regression.base import (
     Training,
+    are_among,
     check_groups,
     merge_replicates,
     number_inputs,
@@ -63,6 +64,8 @@ class FrontDoorSettings:
     refine: int = 1500  # inputs up to which the planar process learns again from all of them
     worth: float = 0.005  # nats a row that the mixture must lose without an expensive member at the look
     least: float = 0.01  # weight below which a member is dropped
+    chance: float = 1.0  # standard errors by which the mixture beats no input at all and that is still chance,
+    proof: float = 2.0  # and from which on it is none
     n_folds: int = 5  # where whole inputs or groups are held out
     few: int = 10  # distinct inputs below which rows are held out all the same
     weighable: int = 20  # distinct inputs below which "auto" leaves out "harmonic" and "forest", for "projected"
@@ -86,6 +89,8 @@ class StackMember(NamedTuple):
         Of the member.
     weight : float
         Its share of the predictions; 0 where it was left out.
+    seen_weight : float
+        Its share of those at inputs of the training set.
     log_likelihood : float
         Its mean held-out log density in nats, of `inputs` distinct inputs.
     inputs : int
@@ -99,6 +104,7 @@ class StackMember(NamedTuple):
 
     name: str
     weight: float
+    seen_weight: float
     log_likelihood: float
     inputs: int
     seconds: float
@@ -140,6 +146,9 @@ class CircularRegressor(MixedRegressor):
     ----------
     weights_ : ndarray (K,)
         w of the members that are kept.
+    seen_weights_ : ndarray (K,)
+        w at inputs of the training set. Where whole inputs are held out, these are by rows left out one by one: the
+        other rows of an input tell of it. Else they are `weights_`.
     estimators_, named_estimators_ : list, dict
         These members, fitted to all rows.
     members_ : list of StackMember
@@ -154,9 +163,11 @@ class CircularRegressor(MixedRegressor):
 
     Notes
     -----
-    A member of a weight below 1 % is dropped. With more than 450 distinct inputs all members are fitted to 300 first; a
-    Gaussian process without which the mixture loses less than 0.005 nats there is not fitted to all. Nor is the
-    harmonic one fitted to more than 150 inputs of which another member tells more than 1.5 nats each: concentrated
+    A member of a weight below 1 % is dropped. Of 20 inputs or groups and more, no input at all is kept alone where the
+    mixture is not better by one standard error: what held-out rows seem to tell may then be chance. From two on it has
+    its own weight, and between them one between. With more than 450 distinct inputs all members are fitted to 300
+    first; a Gaussian process without which the mixture loses less than 0.005 nats there is not fitted to all. Nor is
+    the harmonic one fitted to more than 150 inputs of which another member tells more than 1.5 nats each: concentrated
     densities cost it minutes, and are what the planar one is best at. It is fitted to anything if it stands alone.
     Densities of the planar process are recalibrated where rows are held out and that is better on rows not seen.
 
@@ -291,17 +302,40 @@ class CircularRegressor(MixedRegressor):
     def _keep(self, names: list[str], looks: dict[str, _Fit], fits: dict[str, _Fit], rows: _Rows) -> None:
         """The weights, the members that have some, and what all of them have said."""
         table = np.stack([fit.log_density for fit in fits.values()], axis=1)
-        weights = simplex_weights(table, rows.data.weights)
-        kept = weights >= min(SETTINGS.least, float(weights.max()))
-        weights = np.where(kept, weights, 0.0) / weights[kept].sum()
-        by_name = dict(zip(fits, weights.tolist(), strict=True))
-        self.members_ = [_tell(name, looks.get(name), fits.get(name), by_name.get(name, 0.0), rows) for name in names]
-        self.named_estimators_ = {name: fit.estimator for name, fit in fits.items() if by_name[name] > 0.0}
+        weights = seen = self._weigh(fits, table, rows)
+        if rows.held_out == "inputs":
+            by_rows = np.stack([fit.estimator.loo_log_density_ for fit in fits.values()], axis=1)
+            seen = self._weigh(fits, by_rows, rows)
+        kept = (weights > 0.0) | (seen > 0.0)
+        shares = dict(zip(fits, zip(weights.tolist(), seen.tolist(), strict=True), strict=True))
+        self.members_ = [_tell(name, looks.get(name), fits.get(name), shares.get(name), rows) for name in names]
+        self.named_estimators_ = {name: fits[name].estimator for name, one in zip(fits, kept, strict=True) if one}
         for name, estimator in self.named_estimators_.items():
             estimator.set_params(**self._make(name).get_params(deep=False))
         self.estimators_ = list(self.named_estimators_.values())
-        self.weights_ = weights[kept]
+        self.weights_, self.seen_weights_ = weights[kept], seen[kept]
         self.loo_log_density_ = mix_log_densities(table[:, kept], self.weights_)
+
+    def _weigh(self, fits: dict[str, _Fit], table: FloatArray, rows: _Rows) -> FloatArray:
+        """The weights for held-out log densities (N, K), none below the least that counts.
+
+        No input at all has all the weight where the mixture is better by a standard error at most, and no more than its
+        own from two on: of 200 rows that depend on nothing the others learnt some chance, which cost 0.009 nats.
+        """
+        weights = simplex_weights(table, rows.data.weights)
+        weights[weights < min(SETTINGS.least, float(weights.max()))] = 0.0
+        weights /= weights.sum()
+        alone = np.array([name == "none" for name in fits])
+        if alone.any() and rows.n_units >= SETTINGS.weighable:
+            gain, error = rows.compare(mix_log_densities(table, weights), table[:, alone][:, 0])
+            if gain < SETTINGS.proof * error:
+                doubt = (SETTINGS.proof - gain / error) / (SETTINGS.proof - SETTINGS.chance)
+                weights += min(doubt, 1.0) * (alone - weights)
+        return weights
+
+    def _weights_at(self, queries: FloatArray) -> FloatArray:
+        seen = are_among(queries, self._merged.inputs)
+        return np.where(seen[:, None], self.seen_weights_, self.weights_)
 
     def _scaled(self, checked: FloatArray, X: Any) -> Any:
         return checked / self.scale_
@@ -346,6 +380,18 @@ class _Rows:
     def units(self) -> np.ndarray:
         """What is held out together, as a number for every row."""
         return self.input_of_row if self.groups is None else self.groups
+
+    @property
+    def n_units(self) -> int:
+        """Numbers of rows, inputs or groups that are held out one after the other."""
+        return int(self.units.max()) + 1
+
+    def compare(self, ours: FloatArray, others: FloatArray) -> tuple[float, float]:
+        """The mean gain of held-out log densities over others, and its standard error over what is held out whole."""
+        counts = self.data.weights
+        gain = float(np.average(ours - others, weights=counts))
+        sums = np.bincount(self.units, counts * (ours - others - gain))
+        return gain, float(np.sqrt((sums**2).sum()) / counts.sum())
 
     def take(self, which: np.ndarray) -> _Rows:
         """Some of the rows."""
@@ -513,12 +559,14 @@ def _mixture_score(names: list[str], looks: dict[str, _Fit]) -> float:
     return float(mix_log_densities(table, simplex_weights(table, np.ones(len(table)))).mean())
 
 
-def _tell(name: str, look: _Fit | None, fit: _Fit | None, weight: float, rows: _Rows) -> StackMember:
+def _tell(
+    name: str, look: _Fit | None, fit: _Fit | None, shares: tuple[float, float] | None, rows: _Rows
+) -> StackMember:
     """What is told of a member."""
     seconds = sum(one.seconds for one in (look, fit) if one is not None)
-    if fit is not None:
+    if fit is not None and shares is not None:
         mean = float(np.average(fit.log_density, weights=rows.data.weights))
-        return StackMember(name, weight, mean, rows.n_inputs, seconds, "kept" if weight > 0.0 else "dropped")
+        return StackMember(name, *shares, mean, rows.n_inputs, seconds, "kept" if any(shares) else "dropped")
     mean = float(look.log_density.mean()) if look is not None else np.nan
     inputs = SETTINGS.look if look is not None else 0
-    return StackMember(name, 0.0, mean, inputs, seconds, "skipped")
+    return StackMember(name, 0.0, 0.0, mean, inputs, seconds, "skipped")

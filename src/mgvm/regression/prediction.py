@@ -15,6 +15,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 from scipy.special import erfcx
 
 from mgvm._grids import log_sum_exp, periodic_grid
@@ -359,9 +360,14 @@ def _is_within_windows(latent: GridDensity, peaks: Features) -> np.ndarray:
     return np.asarray(within.all(axis=1) & (gaps > 2.0 * reach).all(axis=1) & (count[:, 0] > 0))
 
 
-def mix_densities(dists: Sequence[CircularDistribution], weights: Sequence[float]) -> GridDensity:
-    """Mixtures of the distributions of equal batches (R,), on nodes that resolve all their parts."""
-    used = [(float(np.log(weight)), dist) for weight, dist in zip(weights, dists, strict=True) if weight > 0.0]
+def mix_densities(dists: Sequence[CircularDistribution], weights: ArrayLike) -> GridDensity:
+    """Mixtures of the distributions of equal batches (R,), on nodes that resolve all their parts.
+
+    `weights` are (K,), or (R, K) where rows have their own.
+    """
+    of_rows = np.broadcast_to(np.asarray(weights, dtype=np.float64), (*dists[0].batch_shape, len(dists)))
+    with np.errstate(divide="ignore"):
+        used = [(np.log(of_rows[:, [k]]), dist) for k, dist in enumerate(dists) if (of_rows[:, k] > 0.0).any()]
     even = _mix_on_even_nodes(used)
     if even is not None:
         return even
@@ -370,13 +376,13 @@ def mix_densities(dists: Sequence[CircularDistribution], weights: Sequence[float
         features = features.join(features_of(dist))
 
     def evaluate(rows: np.ndarray, x: FloatArray) -> FloatArray:
-        parts = [log_weight + dist[rows][:, None].logpdf(x) for log_weight, dist in used]
+        parts = [log_weight[rows] + dist[rows][:, None].logpdf(x) for log_weight, dist in used]
         return np.asarray(np.logaddexp.reduce(parts))
 
     return GridDensity(*resolve_density(evaluate, features))
 
 
-def _mix_on_even_nodes(used: Sequence[tuple[float, CircularDistribution]], most: int = 2048) -> GridDensity | None:
+def _mix_on_even_nodes(used: Sequence[tuple[FloatArray, CircularDistribution]], most: int = 2048) -> GridDensity | None:
     """The mixture on equally spaced nodes, where no more than `most` resolve it: kernel densities have many peaks."""
     if not any(_has_even_nodes(dist) for _, dist in used):
         return None

@@ -40,30 +40,40 @@ class MixedRegressor(BaseCircularRegressor):
     @single_thread
     def predict_dist(self, X: Any) -> GridDensity:
         """The mixture's distribution at every row of X, on nodes that resolve all its parts."""
-        checked = self._scaled(validate_queries(self, X), X)
-        used = np.flatnonzero(self.weights_ > 0.0)
-        members, weights = [self.estimators_[k] for k in used], self.weights_[used].tolist()
+        queries = validate_queries(self, X)
+        checked, weights = self._scaled(queries, X), self._weights_at(queries)
+        used = np.flatnonzero((weights > 0.0).any(axis=0))
+        members = [self.estimators_[k] for k in used]
         if len(members) == 1:
             return on_own_nodes(members[0].predict_dist(checked))
-        size = len(checked) if hasattr(checked, "__len__") else checked.shape[0]
         # Of some members a distribution has thousands of nodes, of their mixture hundreds.
-        blocks = [np.arange(begin, min(begin + _BLOCK, size)) for begin in range(0, max(size, 1), _BLOCK)]
-        parts = [checked if len(blocks) == 1 else _safe_indexing(checked, block) for block in blocks]
+        blocks = [np.arange(begin, min(begin + _BLOCK, len(queries))) for begin in range(0, len(queries), _BLOCK)]
         return join_densities(
-            [mix_densities([member.predict_dist(part) for member in members], weights) for part in parts]
+            [
+                mix_densities(
+                    [member.predict_dist(_safe_indexing(checked, block)) for member in members],
+                    weights[np.ix_(block, used)],
+                )
+                for block in blocks
+            ]
         )
 
     def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
         """log p(y | x) of every row, y in the estimator's unit, from those of the members; the density per radian."""
-        checked, angles = self._scaled(validate_queries(self, X), X), check_targets(y, self.unit)
-        check_consistent_length(checked, angles)
+        queries, angles = validate_queries(self, X), check_targets(y, self.unit)
+        checked = self._scaled(queries, X)
+        check_consistent_length(queries, angles)
         columns = [
             member.log_density(checked, angles)
             if hasattr(member, "log_density")
             else member.predict_dist(checked).logpdf(angles)
             for member in self.estimators_
         ]
-        return mix_log_densities(np.stack(columns, axis=1), self.weights_)
+        return mix_log_densities(np.stack(columns, axis=1), self._weights_at(queries))
+
+    def _weights_at(self, queries: FloatArray) -> FloatArray:
+        """Weights (n, K) of the members at queries, the same at all of them."""
+        return np.broadcast_to(self.weights_, (len(queries), self.weights_.size))
 
     def _scaled(self, checked: FloatArray, X: Any) -> Any:
         """Queries as the members take them: as they were given, names of columns and all."""
@@ -232,7 +242,7 @@ def simplex_weights(
 
 
 def mix_log_densities(log_densities: FloatArray, weights: FloatArray) -> FloatArray:
-    """log Σ_k w_k p_nk of every row."""
+    """log Σ_k w_k p_nk of every row, of weights (K,), or (N, K) of each row."""
     with np.errstate(divide="ignore"):
         return np.asarray(np.logaddexp.reduce(log_densities + np.log(weights), axis=1))
 

@@ -498,7 +498,7 @@ def _describe(model: CircularRegressor | CircularGPRegressor, unit: Unit) -> str
             "a circular Gaussian process: a direction that changes with the inputs, by a kernel that is "
             f"{_describe_kernel(_kernel(model))}, seen with a scatter of ± {_scatter(model, unit)}"
         )
-    kept = [member for member in model.members_ if member.status == "kept"]
+    kept = [member for member in model.members_ if member.weight > 0.0]
     if len(model.members_) == 1:
         return f"a {NAMES[kept[0].name]}"
     shares = ", ".join(f"{NAMES[member.name]} {member.weight:.0%}" for member in sorted(kept, key=_weight))
@@ -518,6 +518,8 @@ def _parameters(model: CircularRegressor | CircularGPRegressor, inputs: Inputs, 
         return
     for member in model.members_:
         said = "left out after an early look" if member.status == "skipped" else "share of the predictions"
+        if round(member.seen_weight, 2) != round(member.weight, 2):
+            said += f", {member.seen_weight:.0%} at inputs of the training set"
         if np.isfinite(member.log_likelihood):
             said += f"; held-out log-likelihood {member.log_likelihood:.3f} nats"
         yield Parameter(NAMES[member.name], f"{member.weight:.0%}", said)
