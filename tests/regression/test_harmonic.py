@@ -412,6 +412,21 @@ def test_few_inputs_are_predicted_by_a_mixture_of_what_was_compared():
     assert max(gains) > 0.01
 
 
+def test_higher_orders_are_tried_where_the_second_tells_nothing():
+    """Three modes alike have no harmonic below the third, and only from there on is one column told from the other."""
+    rng = np.random.default_rng(0)
+
+    def turning(X):
+        return 2.5 * X[:, 0] + 2.0 * np.pi / 3.0 * rng.integers(3, size=len(X)) + rng.normal(0.0, 0.25, len(X))
+
+    X, new = rng.uniform(size=(25, 2)).repeat(10, axis=0), rng.uniform(size=(400, 2))
+    y, y_new = turning(X), turning(new)
+    one_length, own_lengths = (HarmonicGPRegressor(anisotropic=how).fit(X, y) for how in (False, "auto"))
+    assert own_lengths.order_ >= 4
+    assert one_length.score(new, y_new) > -1.5  # of order 2 it is -1.84, no better than uniform
+    assert own_lengths.score(new, y_new) > one_length.score(new, y_new) + 0.05
+
+
 def test_an_average_is_the_mean_of_its_parts():
     X, y = curve(25)
     model = HarmonicGPRegressor(KERNEL, order=2, average=True).fit(X, y)

@@ -575,12 +575,6 @@ def _score(trial: _Trial) -> float:
     return trial.score
 
 
-def _held_out(trial: _Trial) -> FloatArray:
-    assert trial.solved is not None
-    assert trial.solved.held_out is not None
-    return trial.solved.held_out
-
-
 class _Search:
     """Candidates one after the other, on a part of the inputs; then the best on all."""
 
@@ -675,9 +669,17 @@ class _Search:
             else:
                 others = [one for one in self.kernels if one[0] is not best.candidate.kernel]
                 best = max(best, following, *self._try_kernels(sample, above[0], others), key=_score)
+        best = self._raise_while_better(best, above, sample)
         if self._may_free(best.candidate):
-            best = max(best, self._try_free(best, sample), key=_score)
-        for order in above:
+            best = max(best, self._raise_while_better(self._try_free(best, sample), above, sample), key=_score)
+        return best
+
+    def _raise_while_better(self, best: _Trial, orders: Sequence[int], sample: _Sample) -> _Trial:
+        """The best of a trial and of higher orders, as far as they gain.
+
+        The second order may tell nothing and the fourth much: three modes alike have no other harmonic than the third.
+        """
+        for order in orders[1:]:
             if order > best.candidate.order:
                 following = self._raise(best, order, sample)
                 if following.score <= best.score + SETTINGS.worth:
@@ -758,13 +760,14 @@ class _Search:
             [one.solved.held_out for one in tried if one.solved and one.solved.held_out is not None], axis=1
         )
         weights = simplex_weights(table, every.replicates.weights)
-        kept = [
-            (w, one) for w, one in zip(weights, tried, strict=True) if w >= SETTINGS.least_weight or one is tried[0]
+        ends = [
+            (float(w), self._solve(one.candidate, every, one.vector, 0))
+            for w, one in zip(weights, tried, strict=True)
+            if w >= SETTINGS.least_weight or one is tried[0]
         ]
-        total = sum(w for w, _ in kept)
-        return self._keep(
-            [(float(w / total), self._solve(one.candidate, every, one.vector, 0)) for w, one in kept], every
-        )
+        ends = [ends[0], *(end for end in ends[1:] if end[1].gaussian.converged)]
+        total = sum(w for w, _ in ends)
+        return self._keep([(w / total, one) for w, one in ends], every)
 
     def _average(self, best: _Solved) -> list[tuple[float, _Solved]]:
         """The best hyper-parameters and others around them, with their weights by evidence and prior."""
