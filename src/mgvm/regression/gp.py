@@ -14,6 +14,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.spatial import cKDTree
+from sklearn.gaussian_process.kernels import Kernel
 
 from mgvm import _validation as check
 from mgvm._threads import single_thread
@@ -232,7 +233,7 @@ class CircularGPRegressor(BaseCircularRegressor):
         merged: MergedTraining,
         folds: np.ndarray | None,
         radial_scale: float,
-        kernels: list[Any],
+        kernels: list[Kernel],
         last: Posterior | None,
     ) -> SearchResult:
         """The posterior at the best hyper-parameters, or several with their weights."""
@@ -253,7 +254,7 @@ class CircularGPRegressor(BaseCircularRegressor):
         noise, further = self._noises(merged, last)
 
         def find(name: str) -> SearchResult:
-            def make_engine(kernel: Any, noise: Noise) -> Engine[Any]:
+            def make_engine(kernel: Kernel, noise: Noise) -> Engine[Any]:
                 prior = priors.Prior((kernel, kernel) if pair == "separate" else (kernel,), pair)
                 return self._engine(
                     name, Problem(merged.inputs, merged.replicates, prior, noise, radial_scale, criterion, folds)
@@ -398,7 +399,7 @@ class CircularGPRegressor(BaseCircularRegressor):
     def _is_gram(self) -> bool:
         return isinstance(self.kernel, str) and self.kernel == "precomputed"
 
-    def _kernels(self, inputs: FloatArray, last: Posterior | None) -> list[Any]:
+    def _kernels(self, inputs: FloatArray, last: Posterior | None) -> list[Kernel]:
         if last is not None and not self._is_gram():
             return [last.prior.kernels[0]]
         if self.kernel is None:
@@ -407,7 +408,7 @@ class CircularGPRegressor(BaseCircularRegressor):
             return [priors.check_kernel(kernel) for kernel in self.kernel]
         return [priors.gram_kernel(inputs) if self._is_gram() else priors.check_kernel(self.kernel)]
 
-    def _engine_name(self, radial_scale: float, merged: MergedTraining, criterion: str, kernels: list[Any]) -> str:
+    def _engine_name(self, radial_scale: float, merged: MergedTraining, criterion: str, kernels: list[Kernel]) -> str:
         """The engine asked for; "auto" chooses one that can do all that was asked."""
         name = check.choice(self.inference, "inference", ENGINES)
         if name != "auto" or self._is_gram() or self.coordinates != "shared" or criterion == "folds":

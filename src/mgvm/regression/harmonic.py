@@ -15,7 +15,7 @@ from typing import Any, NamedTuple, Self
 import numpy as np
 from numpy.typing import ArrayLike
 from scipy.linalg import lapack, solve_triangular
-from sklearn.gaussian_process.kernels import Matern
+from sklearn.gaussian_process.kernels import Kernel, Matern
 from sklearn.utils.validation import check_consistent_length
 
 from mgvm import _validation as check
@@ -261,7 +261,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
 class HarmonicPosterior:
     """What a fit keeps: kernel, inducing inputs, scales, and the Gaussian of the weights."""
 
-    kernel: Any
+    kernel: Kernel
     scale: FloatArray
     constant_scale: FloatArray
     inducing: FloatArray
@@ -329,7 +329,7 @@ class _Data(NamedTuple):
 class _Candidate:
     """A kernel, the directions in which its hyper-parameters move, the order, and the centre of the prior."""
 
-    kernel: Any
+    kernel: Kernel
     directions: FloatArray  # (hyper-parameters, free)
     order: int
     prior_scale: float
@@ -366,7 +366,7 @@ class _Candidate:
             out[j] = max(out[j, 0], own[:, 0].max()), min(out[j, 1], own[:, 1].min())
         return out
 
-    def at(self, vector: FloatArray) -> tuple[Any, FloatArray, FloatArray]:
+    def at(self, vector: FloatArray) -> tuple[Kernel, FloatArray, FloatArray]:
         """The kernel, and the scales of processes and constants."""
         kernel = self.kernel
         if self.free:
@@ -609,7 +609,7 @@ class _Search:
             )
         return (min(wanted, supported),)
 
-    def _kernels(self, kernel: Any) -> list[tuple[Any, FloatArray]]:
+    def _kernels(self, kernel: Any) -> list[tuple[Kernel, FloatArray]]:
         """Kernels, and the directions in which their hyper-parameters move."""
         inputs = self.merged.inputs
         if self.gram:
@@ -687,7 +687,7 @@ class _Search:
                 best = following
         return best
 
-    def _try_kernels(self, sample: _Sample, order: int, kernels: Sequence[tuple[Any, FloatArray]]) -> list[_Trial]:
+    def _try_kernels(self, sample: _Sample, order: int, kernels: Sequence[tuple[Kernel, FloatArray]]) -> list[_Trial]:
         return [self._try(_Candidate(*kernel, order, self.prior_scale), sample) for kernel in kernels]
 
     def _is_alone(self, candidate: _Candidate) -> bool:
@@ -895,7 +895,7 @@ def relative_scales(inputs: FloatArray) -> FloatArray:
     return spread if spread.max() > SETTINGS.unequal * spread.min() else np.ones(spread.size)
 
 
-def default_kernels(inputs: FloatArray) -> list[Any]:
+def default_kernels(inputs: FloatArray) -> list[Kernel]:
     """Matérn-1/2 and Matérn-3/2 with a length scale for every column."""
     relative = relative_scales(inputs)
     length, shortest, longest = priors.distances(inputs / relative)

@@ -47,7 +47,7 @@ class Cross(NamedTuple):
 class Prior:
     """Kernels with their hyper-parameters; `pair` is "shared", "separate" or "coregionalised"."""
 
-    kernels: tuple[Any, ...]
+    kernels: tuple[Kernel, ...]
     pair: str = "shared"
     mixing: tuple[float, float] = (0.0, 0.0)  # log L₂₂/L₁₁ and L₂₁ of the coregionalised pair, L₁₁ = 1
 
@@ -146,7 +146,7 @@ def _with_nugget(matrix: FloatArray) -> FloatArray:
 VARIANCE, OFFSET = 0.5, 0.1  # of the planar vector: about those of unit vectors
 
 
-def default_kernels(inputs: FloatArray) -> list[Any]:
+def default_kernels(inputs: FloatArray) -> list[Kernel]:
     """Matérn-1/2 and Matérn-3/2 plus a constant, which is the direction that all inputs share.
 
     Between them lie 0.3 to 0.6 nats on smooth fields.
@@ -239,7 +239,7 @@ def gram_kernel(matrix: FloatArray) -> GramKernel:
     return GramKernel(VARIANCE / variance, variance)
 
 
-def check_kernel(kernel: Any) -> Any:
+def check_kernel(kernel: Any) -> Kernel:
     """A scikit-learn kernel; anything else is refused."""
     if not isinstance(kernel, Kernel):
         raise TypeError(
@@ -249,7 +249,7 @@ def check_kernel(kernel: Any) -> Any:
     return kernel
 
 
-def length_scales(kernel: Any) -> np.ndarray:
+def length_scales(kernel: Kernel) -> np.ndarray:
     """Which entries of θ are logarithms of length scales."""
     if not isinstance(kernel, Kernel):
         return np.zeros(kernel.n_dims, dtype=bool)
@@ -268,7 +268,7 @@ class Term(NamedTuple):
     smoothness: float  # ν
 
 
-def line_terms(kernel: Any) -> list[Term] | None:
+def line_terms(kernel: Kernel) -> list[Term] | None:
     """The terms of a sum of constants and Matérn kernels; None of any other kernel."""
     if isinstance(kernel, ConstantKernel):
         return [Term(float(kernel.constant_value), math.inf, 0.5)]
@@ -288,7 +288,7 @@ def line_terms(kernel: Any) -> list[Term] | None:
     return [term._replace(variance=one[0].variance * term.variance) for term in two]
 
 
-def exponential_scales(kernel: Any) -> tuple[float, float] | None:
+def exponential_scales(kernel: Kernel) -> tuple[float, float] | None:
     """Variance and length of a kernel s² exp(-|t - t'|/ℓ) on a line; None of any other."""
     terms = line_terms(kernel)
     if terms is None or len(terms) > 1 or terms[0].smoothness != 0.5 or math.isinf(terms[0].length):
@@ -299,14 +299,14 @@ def exponential_scales(kernel: Any) -> tuple[float, float] | None:
 # ---- warnings -------------------------------------------------------------------------------------------------------
 
 
-def one_scale_for_all(kernel: Any) -> bool:
+def one_scale_for_all(kernel: Kernel) -> bool:
     """Whether a length scale is shared by all columns."""
     if not isinstance(kernel, Kernel):
         return kernel is None
     return any(np.size(leaf.length_scale) == 1 for leaf in _with_length(kernel))
 
 
-def warn_of_length_scales(kernel: Any, inputs: FloatArray, level: int = 4) -> None:
+def warn_of_length_scales(kernel: Kernel, inputs: FloatArray, level: int = 4) -> None:
     """Warn of length scales that make all inputs strangers or all the same, and of kernels that do not see inputs."""
     if not isinstance(kernel, Kernel):
         return
@@ -337,12 +337,12 @@ def warn_of_length_scales(kernel: Any, inputs: FloatArray, level: int = 4) -> No
         )
 
 
-def _with_length(kernel: Any) -> Iterator[Any]:
+def _with_length(kernel: Kernel) -> Iterator[Kernel]:
     """Stationary parts; the length scale of a periodic kernel is in units of its own."""
     return (leaf for leaf in _leaves(kernel) if isinstance(leaf, (RBF, RationalQuadratic)))
 
 
-def _leaves(kernel: Any) -> Iterator[Any]:
+def _leaves(kernel: Kernel) -> Iterator[Kernel]:
     parts = [value for value in kernel.get_params(deep=False).values() if isinstance(value, Kernel)]
     if not parts:
         yield kernel

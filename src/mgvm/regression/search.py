@@ -22,6 +22,7 @@ from typing import Any, Generic, NamedTuple
 
 import numpy as np
 from scipy.stats import norm, qmc
+from sklearn.gaussian_process.kernels import Kernel
 
 from mgvm._progress import ProgressLines
 from mgvm._validation import FloatArray
@@ -274,13 +275,13 @@ class Descent(Generic[S]):
 # ---- all candidates -------------------------------------------------------------------------------------------------
 
 
-MakeEngine = Callable[[Any, Noise], Engine[Any]]
+MakeEngine = Callable[[Kernel, Noise], Engine[Any]]
 
 
 class Race:
     """Candidates searched one after another, those that are far behind not to the end."""
 
-    def __init__(self, make_engine: MakeEngine, kernels: list[Any], options: SearchOptions):
+    def __init__(self, make_engine: MakeEngine, kernels: list[Kernel], options: SearchOptions):
         self._make_engine, self._kernels, self._options = make_engine, kernels, options
         self._report = Reporter(options.verbose)
         self._descents: list[Descent[Any]] = []
@@ -368,7 +369,7 @@ def _is_far_behind(descent: Descent[Any], leader: Descent[Any]) -> bool:
 
 def search(
     make_engine: MakeEngine,
-    kernels: list[Any],
+    kernels: list[Kernel],
     noise: Noise,
     options: SearchOptions,
     further: Callable[[Posterior], list[Noise]] = lambda posterior: [],

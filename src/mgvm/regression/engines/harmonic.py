@@ -26,11 +26,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.linalg import cholesky, lapack, solve_triangular
 from scipy.stats import norm, qmc
+from sklearn.gaussian_process.kernels import Kernel
 
 from mgvm._grids import log_sum_exp
 from mgvm._numerics.gvm import bound_curvature, even_moments, even_rule, even_rules
@@ -468,13 +469,13 @@ class Features(NamedTuple):
     factor: FloatArray
     variance: float
 
-    def missing(self, kernel: Any, X: FloatArray) -> FloatArray:
+    def missing(self, kernel: Kernel, X: FloatArray) -> FloatArray:
         """The part (G,) of the kernel's variance at inputs X that the inducing inputs do not explain."""
         own = np.asarray(kernel.diag(X)) / self.variance
         return np.maximum(own - (self.phi[:, :-1] ** 2).sum(axis=1), 0.0)
 
 
-def make_features(kernel: Any, X: FloatArray, Z: FloatArray, jitter: float = SETTINGS.jitter) -> Features:
+def make_features(kernel: Kernel, X: FloatArray, Z: FloatArray, jitter: float = SETTINGS.jitter) -> Features:
     """φ = [k(x, Z) L⁻ᵀ, 1], LLᵀ = k(Z, Z), of a kernel divided by its mean variance at the inducing inputs Z."""
     inner = np.asarray(kernel(Z), dtype=float)
     variance = float(inner.diagonal().mean())
@@ -486,7 +487,7 @@ def make_features(kernel: Any, X: FloatArray, Z: FloatArray, jitter: float = SET
     return Features(phi, factor, variance)
 
 
-def pull_back(kernel: Any, X: FloatArray, Z: FloatArray, features: Features, slopes: FloatArray) -> FloatArray:
+def pull_back(kernel: Kernel, X: FloatArray, Z: FloatArray, features: Features, slopes: FloatArray) -> FloatArray:
     """The gradient in the kernel's hyper-parameters of a function with slopes (G, M + 1) in φ."""
     lower, phi, slope = features.factor, features.phi[:, :-1], slopes[:, :-1]
     of_cross = solve_triangular(lower, slope.T, lower=True, trans=1, check_finite=False).T

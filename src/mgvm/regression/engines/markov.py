@@ -15,9 +15,10 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
+from sklearn.gaussian_process.kernels import Kernel
 
 from mgvm._numerics.smoothing import Chain, Smoothed, line_response, smooth
 from mgvm._validation import FloatArray
@@ -167,7 +168,7 @@ class Line(NamedTuple):
     nugget: float
 
     @classmethod
-    def of(cls, kernel: Any, times: FloatArray) -> Line:
+    def of(cls, kernel: Kernel, times: FloatArray) -> Line:
         """Of rising times (N,)."""
         terms = line_terms(kernel)
         assert terms is not None  # the engine has refused all other kernels

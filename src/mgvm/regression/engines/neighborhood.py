@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.spatial import cKDTree
+from sklearn.gaussian_process.kernels import Kernel
 
 from mgvm._numerics.propagation import conditional_weights
 from mgvm._validation import FloatArray
@@ -40,7 +41,7 @@ class Block(NamedTuple):
     members: np.ndarray  # (B, 1 + m), rows of `points`
 
 
-def embedding(kernel: Any, X: FloatArray) -> FloatArray:
+def embedding(kernel: Kernel, X: FloatArray) -> FloatArray:
     """Coordinates whose Euclidean distance orders pairs of inputs by their correlation.
 
     Inputs over length scales; for a periodic kernel exp(-2 sin²(πd/p)/ℓ²) the points (cos, sin)(2πx/p)/ℓ of a circle,
@@ -50,7 +51,7 @@ def embedding(kernel: Any, X: FloatArray) -> FloatArray:
     return np.concatenate(parts, axis=1) if parts else X
 
 
-def _parts(kernel: Any, X: FloatArray) -> list[FloatArray]:
+def _parts(kernel: Kernel, X: FloatArray) -> list[FloatArray]:
     if hasattr(kernel, "k1"):
         return _parts(kernel.k1, X) + _parts(kernel.k2, X)
     if hasattr(kernel, "kernel"):  # Exponentiation
@@ -73,7 +74,7 @@ class Neighborhood:
     blocks: tuple[Block, ...]
 
     @classmethod
-    def of(cls, kernel: Any, inputs: FloatArray, n_neighbors: int) -> Neighborhood:
+    def of(cls, kernel: Kernel, inputs: FloatArray, n_neighbors: int) -> Neighborhood:
         """Neighbours of distinct inputs under a kernel."""
         places = embedding(kernel, inputs)
         tree = cKDTree(places)
@@ -85,18 +86,18 @@ class Neighborhood:
         neighbors = np.ascontiguousarray(found[~own].reshape(len(inputs), count))
         return cls(inputs, places, neighbors, tuple(_blocks(np.asarray(tree.indices), neighbors)))
 
-    def still_valid(self, kernel: Any, factor: float = 1.5) -> bool:
+    def still_valid(self, kernel: Kernel, factor: float = 1.5) -> bool:
         """Whether no coordinate has been stretched relative to the others by more than a factor."""
         now = embedding(kernel, self.inputs)
         before, after = self.places.std(axis=0), now.std(axis=0)
         ratios = after[before > 0.0] / before[before > 0.0]
         return bool(ratios.size == 0 or ratios.max() <= factor * ratios.min())
 
-    def weights(self, kernel: Any) -> Weights:
+    def weights(self, kernel: Kernel) -> Weights:
         """Conditional distributions of all inputs given their neighbours, nugget included."""
         return self.several_weights(kernel, (self.neighbors.shape[1],))[0]
 
-    def several_weights(self, kernel: Any, counts: tuple[int, ...]) -> list[Weights]:
+    def several_weights(self, kernel: Kernel, counts: tuple[int, ...]) -> list[Weights]:
         """The same given only so many of the nearest neighbours, for several numbers at once."""
         outs = [Weights.empty(len(self.inputs), count) for count in counts]
         nugget = NUGGET * float(kernel.diag(self.inputs).mean())
@@ -110,7 +111,9 @@ class Neighborhood:
         return [_require_positive(out) for out in outs]
 
 
-def query_weights(kernel: Any, inputs: FloatArray, queries: FloatArray, n_neighbors: int) -> tuple[np.ndarray, Weights]:
+def query_weights(
+    kernel: Kernel, inputs: FloatArray, queries: FloatArray, n_neighbors: int
+) -> tuple[np.ndarray, Weights]:
     """Neighbours (M, m) of new points among the inputs, and their conditional distributions."""
     count = min(n_neighbors, len(inputs))
     found = cKDTree(embedding(kernel, inputs)).query(embedding(kernel, queries), count)[1]
@@ -161,7 +164,7 @@ def _block(targets: np.ndarray, neighbors: np.ndarray, own: bool) -> Block:
     return Block(targets, points, members.reshape(near.shape).astype(np.int64))
 
 
-def default_count(kernel: Any, dimension: int) -> int:
+def default_count(kernel: Kernel, dimension: int) -> int:
     """Neighbours for leave-one-out densities within some thousandths of a nat of those that hear all inputs.
 
     In the plane smooth kernels look further than rough ones.
@@ -171,7 +174,7 @@ def default_count(kernel: Any, dimension: int) -> int:
     return 24 if _rough(kernel) else 40
 
 
-def _rough(kernel: Any) -> bool:
+def _rough(kernel: Kernel) -> bool:
     """Whether a kernel, or a part of it, is no smoother than the exponential."""
     parts = [getattr(kernel, name) for name in ("k1", "k2", "kernel") if hasattr(kernel, name)]
     return bool(getattr(kernel, "nu", np.inf) <= 0.5) or any(_rough(part) for part in parts)

@@ -23,11 +23,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from scipy.sparse.linalg import LinearOperator, gmres
 from scipy.spatial import cKDTree
+from sklearn.gaussian_process.kernels import Kernel
 
 from mgvm._grids import periodic_grid
 from mgvm._numerics.propagation import (
@@ -700,7 +701,7 @@ def score_leave_one_out(problem: NeighborsPropagation, state: NeighborsState) ->
 
 
 def score_gradient(
-    hood: Neighborhood, kernel: Any, state: NeighborsState, score: NeighborsScore, tolerance: float = 1e-7
+    hood: Neighborhood, kernel: Kernel, state: NeighborsState, score: NeighborsScore, tolerance: float = 1e-7
 ) -> tuple[FloatArray, float]:
     """The gradient of the sum of leave-one-out log densities in (θ, ρ), and how much that sum lacks.
 
@@ -715,7 +716,7 @@ def score_gradient(
     return np.concatenate([kernel_gradient(hood, kernel, state, pulled), noise]), lack
 
 
-def kernel_gradient(hood: Neighborhood, kernel: Any, state: NeighborsState, pulled: FloatArray) -> FloatArray:
+def kernel_gradient(hood: Neighborhood, kernel: Kernel, state: NeighborsState, pulled: FloatArray) -> FloatArray:
     """The gradient in the kernel's logarithms θ of a function whose gradient in the cavities is `pulled`."""
     neighbors, used, shared, local = state.places
     out, diagonal, trace = np.zeros(kernel.n_dims), np.zeros(kernel.n_dims), 0.0
