@@ -31,7 +31,7 @@ from mgvm.workflows.comparison import (
 )
 from mgvm.workflows.options import PCAOptions
 from mgvm.workflows.predictions import add_columns
-from mgvm.workflows.results import ColumnRead, DataRead, Parameter, PCAResult, Run, load_saved
+from mgvm.workflows.results import ColumnRead, DataRead, Parameter, PCAResult, Run, load_saved, note_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -229,12 +229,11 @@ def _describe_data(
     source: str, names: tuple[str, ...], values: FloatArray, used: np.ndarray, *, scaled: bool, uneven: float = 10.0
 ) -> DataRead:
     """What was read, what becomes of gaps, and a note where spreads differ by more than a factor `uneven`."""
-    notes = []
-    some = int((np.isnan(values).any(axis=1) & used).sum())
-    if some:
-        notes.append(f"Rows without some of the columns, trained on by what they have and filled in: {some:,}.")
-    if not used.all():
-        notes.append(f"Rows without any of the columns, left out: {int((~used).sum()):,}.")
+    some = np.isnan(values).any(axis=1) & used
+    notes = [
+        *note_rows("Rows without some of the columns, trained on by what they have and filled in", some),
+        *note_rows("Rows without any of the columns, left out", ~used),
+    ]
     spread = np.nanstd(values, axis=0)
     if scaled:
         notes.append("Each column is divided by its standard deviation.")
@@ -317,15 +316,11 @@ def _summarize(model: CircularPCA, names: tuple[str, ...], evaluation: Evaluatio
     """What was found and how far to trust it."""
     count = model.n_components_
     what = "One latent angle moves" if count == 1 else f"{count} latent angles move"
-    found = [
+    found = (
         f"{what} {', '.join(names[:6])}{' and others' if len(names) > 6 else ''}; what is left over has a "
         f"standard deviation of {np.sqrt(model.noise_variance_):.3g}."
-    ]
-    if evaluation.comparison is not None:
-        found.extend(evaluation.comparison.sentences())
-    if evaluation.calibration is not None:
-        found.append(evaluation.calibration.sentence)
-    return tuple(found)
+    )
+    return (found, *evaluation.sentences())
 
 
 def _parameters(model: CircularPCA, *, scaled: bool) -> tuple[Parameter, ...]:

@@ -19,9 +19,9 @@ from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.gvm import GvM
 from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor, WrappedGPRegressor
-from mgvm.regression.front_door import CircularRegressor, StackMember, sample_neighborhoods, thins_out
+from mgvm.regression.front_door import CircularRegressor, sample_places, take_neighborhood
 from mgvm.regression.gp import CircularGPRegressor
-from mgvm.regression.prior import OFFSET, VARIANCE, default_kernels
+from mgvm.regression.prior import OFFSET, VARIANCE, default_kernels, find_leaves
 from mgvm.tables.columns import TableError, find_columns, refuse_constant
 from mgvm.tables.units import AngleColumn, Unit, read_angle
 from mgvm.workflows.comparison import (
@@ -41,7 +41,7 @@ from mgvm.workflows.comparison import (
 from mgvm.workflows.inputs import Inputs, find_inputs
 from mgvm.workflows.options import KERNELS, MODELS, RegressionOptions, unit_of
 from mgvm.workflows.predictions import add_columns, predict_columns, prediction_names
-from mgvm.workflows.results import ColumnRead, DataRead, Parameter, RegressionResult, Run, load_saved
+from mgvm.workflows.results import ColumnRead, DataRead, Parameter, RegressionResult, Run, load_saved, note_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -119,7 +119,9 @@ def run_regression(
     X, y = read.X[read.used], read.angle.radians[read.used]
     groups = None if options.groups is None else _read_groups(table, options.groups, read.used)
     data = _Training(inputs.scale(X), y, _consistent(X, groups))
-    members = build_members(kernel_by_name(options.kernel, _lengths_from(data.X), options.period), options)
+    members = build_members(
+        kernel_by_name(options.kernel, take_neighborhood(data.X, CUBIC_COST.train), options.period), options
+    )
     ours = next(iter(members.values()))
     if len(y) > 1000 and isinstance(ours, CircularGPRegressor):
         ours.set_params(n_starts=1)  # so many rows leave few local optima
@@ -186,7 +188,7 @@ def apply_regression(
         evaluation = score_saved(name_of(model), rows, PIT, source)
     progress(0, 0, f"predicting {len(X):,} rows")
     training_X, training_y = _training_set(model)
-    gaps = () if whole.all() else (f"Rows without an input, not predicted: {int((~whole).sum()):,}.",)
+    gaps = note_rows("Rows without an input, not predicted", ~whole)
     run = Run(DataRead(source, len(X), 0, tuple(columns), gaps), seed, begin, warnings)
     fitted = _Fitted(model, angle, unit, inputs, inputs.unscale(training_X), training_y)
     return _result(table, source, X, fitted, evaluation, run)
@@ -282,11 +284,10 @@ def _read_asked(inputs: Inputs, table: pd.DataFrame, source: str) -> FloatArray:
 def _notes(read: _TableRead, inputs: Inputs, other: tuple[str, FloatArray] | None) -> tuple[str, ...]:
     """What became of gaps and scales; `other` is the name and the inputs of a table that was predicted at."""
     no_angle, no_input = np.isnan(read.angle.raw), np.isnan(read.X).any(axis=1)
-    found = []
-    if (no_angle & ~no_input).any():
-        found.append(f"Rows without the angle, predicted but not trained on: {int((no_angle & ~no_input).sum()):,}.")
-    if no_input.any():
-        found.append(f"Rows without an input, neither trained on nor predicted: {int(no_input.sum()):,}.")
+    found = [
+        *note_rows("Rows without the angle, predicted but not trained on", no_angle & ~no_input),
+        *note_rows("Rows without an input, neither trained on nor predicted", no_input),
+    ]
     if inputs.spread:
         found.append("The inputs differ much in spread: each is divided by its standard deviation.")
     if other is not None and np.isnan(other[1]).any():
@@ -403,7 +404,9 @@ def _fit_all(model: Any, learnt: Any, data: _Training, tell: Callable[[str], obj
         return time_fit(lambda: fit_model(model, data)), ""
     if learnt is None:
         tell(f"learning kernel and noise from {size:,} of {rows:,} rows")
-        learnt = fit_model(_with_local_kernels(clone(model), data.X), data.take(_sample(data.X, size)))
+        learnt = fit_model(
+            _with_local_kernels(clone(model), data.X), data.take(sample_places(data.X, size, np.random.default_rng(0)))
+        )
     size = learnt.loo_log_density_.size
     tell(f"refining on all {rows:,} rows")
     if isinstance(learnt, CircularRegressor):
@@ -418,23 +421,9 @@ def _fit_all(model: Any, learnt: Any, data: _Training, tell: Callable[[str], obj
     return fit, f"Of {rows:,} rows {size:,} told {what}{rest}."
 
 
-def _sample(X: FloatArray, size: int) -> np.ndarray:
-    """Rows to learn from: in neighbourhoods, if a random sample had gaps more than twice as wide as all rows."""
-    rng = np.random.default_rng(0)
-    if thins_out(X, size):
-        return sample_neighborhoods(X, size, rng)
-    return np.sort(rng.choice(len(X), size, replace=False))
-
-
-def _lengths_from(X: FloatArray) -> FloatArray:
-    """The rows whose distances tell where length scales start: a neighbourhood, where a sample has several."""
-    some = CUBIC_COST.train
-    return X[sample_neighborhoods(X, some // 8, np.random.default_rng(0), 1)] if thins_out(X, some) else X
-
-
 def _with_local_kernels(model: Any, X: FloatArray) -> Any:
     """A planar process with the default kernels, length scales as in a neighbourhood where a sample has several."""
-    near = _lengths_from(X)
+    near = take_neighborhood(X, CUBIC_COST.train)
     if not isinstance(model, CircularGPRegressor) or model.kernel is not None or near is X:
         return model
     return model.set_params(kernel=default_kernels(near))
@@ -485,11 +474,7 @@ def _summarize(fitted: _Fitted, evaluation: Evaluation) -> tuple[str, ...]:
         found.append(fitted.learnt)
     if not getattr(model, "converged_", True):
         found.append("Inference did not converge: take the numbers with care, or try a rougher kernel (matern12).")
-    if evaluation.comparison is not None:
-        found.extend(evaluation.comparison.sentences(uniform=-float(np.log(2.0 * np.pi))))
-    if evaluation.calibration is not None:
-        found.append(evaluation.calibration.sentence)
-    return tuple(found)
+    return (*found, *evaluation.sentences(uniform=-float(np.log(2.0 * np.pi))))
 
 
 def _describe(model: CircularRegressor | CircularGPRegressor, unit: Unit) -> str:
@@ -501,14 +486,11 @@ def _describe(model: CircularRegressor | CircularGPRegressor, unit: Unit) -> str
     kept = [member for member in model.members_ if member.status == "kept"]
     if len(model.members_) == 1:
         return f"a {NAMES[kept[0].name]}"
-    shares = ", ".join(f"{NAMES[member.name]} {member.weight:.0%}" for member in sorted(kept, key=_weight))
+    heaviest_first = sorted(kept, key=lambda member: -member.weight)
+    shares = ", ".join(f"{NAMES[member.name]} {member.weight:.0%}" for member in heaviest_first)
     if len(kept) == 1:
         return f"the best of {len(model.members_)} kinds of regressors on held-out {model.held_out_}: {shares}"
     return f"a mixture of regressors, weighted by how well each predicts held-out {model.held_out_}: {shares}"
-
-
-def _weight(member: StackMember) -> float:
-    return -member.weight
 
 
 def _parameters(model: CircularRegressor | CircularGPRegressor, inputs: Inputs, unit: Unit) -> Iterator[Parameter]:
@@ -531,10 +513,10 @@ def _process_parameters(model: CircularGPRegressor, inputs: Inputs, unit: Unit) 
     """Fitted numbers of a circular Gaussian process."""
     kernel = _kernel(model)
     yield Parameter("kernel", _describe_kernel(kernel), "how the direction at one input tells of that at another")
-    for leaf in _leaves(kernel):
+    for leaf in find_leaves(kernel):
         if hasattr(leaf, "length_scale"):
             yield from _length_scales(leaf, inputs)
-    constants = [leaf.constant_value for leaf in _leaves(kernel) if isinstance(leaf, ConstantKernel)]
+    constants = [leaf.constant_value for leaf in find_leaves(kernel) if isinstance(leaf, ConstantKernel)]
     if len(constants) == 2:
         meaning = "variance of the planar vector that changes with the inputs, and of the one that all inputs share"
         yield Parameter("variances", f"{constants[0]:.3g}, {constants[1]:.3g}", meaning)
@@ -576,7 +558,7 @@ def _kernel(model: CircularGPRegressor) -> Kernel:
 def _describe_kernel(kernel: Kernel) -> str:
     """The part of a kernel that sees the inputs, by name."""
     smooth = {0.5: "Matérn-1/2 (rough)", 1.5: "Matérn-3/2 (smooth once)", 2.5: "Matérn-5/2 (smooth twice)"}
-    for leaf in _leaves(kernel):
+    for leaf in find_leaves(kernel):
         if isinstance(leaf, Matern):
             return smooth.get(leaf.nu, f"Matérn-{leaf.nu:g}")
         if isinstance(leaf, RBF):
@@ -586,12 +568,3 @@ def _describe_kernel(kernel: Kernel) -> str:
         if isinstance(leaf, ExpSineSquared):
             return f"periodic, period {leaf.periodicity:g}"
     return str(kernel)
-
-
-def _leaves(kernel: Kernel) -> Iterator[Any]:
-    """The kernels that a kernel is composed of."""
-    parts = [value for value in kernel.get_params(deep=False).values() if isinstance(value, Kernel)]
-    if not parts:
-        yield kernel
-    for part in parts:
-        yield from _leaves(part)

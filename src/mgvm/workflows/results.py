@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import mgvm
 from mgvm._validation import FloatArray
@@ -74,6 +75,12 @@ class DataRead:
     def missing(self) -> int:
         """Missing values in the columns that were asked for."""
         return sum(column.missing for column in self.columns)
+
+
+def note_rows(what: str, rows: ArrayLike) -> tuple[str, ...]:
+    """A note that tells how many rows are of a kind, if any is."""
+    count = np.count_nonzero(rows)
+    return (f"{what}: {count:,}.",) if count else ()
 
 
 @dataclass(frozen=True)
