@@ -221,9 +221,9 @@ def _describe_data(source: str, names: tuple[str, ...], columns: Sequence[AngleC
 class _Density(Protocol):
     """What a baseline can do."""
 
-    def fit(self, Y: FloatArray) -> Any: ...
+    def fit(self, Y: FloatArray, /) -> _Density: ...
 
-    def score_samples(self, Y: FloatArray) -> FloatArray: ...
+    def score_samples(self, Y: FloatArray, /) -> FloatArray: ...
 
 
 class _Independent:
@@ -275,7 +275,7 @@ def _baselines(model: TorusMixture, dimension: int) -> dict[str, _Density]:
 def _compare(model: TorusMixture, Y: FloatArray, splits: Splits, progress: Callback) -> Evaluation:
     """The mixture, fitted to the training rows of the last split, and the baselines on the test rows of the splits."""
 
-    def fit(estimator: _Density, rows: np.ndarray) -> Any:
+    def fit(estimator: _Density, rows: np.ndarray) -> _Density:
         return estimator.fit(Y[rows])
 
     def score(fitted: _Density, rows: np.ndarray) -> RowScores:

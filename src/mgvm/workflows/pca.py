@@ -197,7 +197,7 @@ def _result(table: pd.DataFrame, values: FloatArray, fitted: _Fitted, evaluation
     )
 
 
-def _log_likelihood(model: Any, Y: FloatArray, scale: _Scale) -> FloatArray:
+def _log_likelihood(model: CircularPCA | PPCA, Y: FloatArray, scale: _Scale) -> FloatArray:
     """Of scaled rows, as log densities of the columns as they are in the table."""
     return np.asarray(model.score_samples(Y) - (~np.isnan(Y)) @ np.log(scale.spread))
 

@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -18,6 +18,7 @@ from mgvm._progress import Callback, silent
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.gvm import GvM
+from mgvm.regression.base import BaseCircularRegressor
 from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor, WrappedGPRegressor
 from mgvm.regression.front_door import CircularRegressor, sample_places, take_neighborhood
 from mgvm.regression.gp import CircularGPRegressor
@@ -29,6 +30,7 @@ from mgvm.workflows.comparison import (
     PIT,
     Candidate,
     Evaluation,
+    RowScores,
     Splits,
     TimedFit,
     compare_models,
@@ -56,7 +58,11 @@ NAMES = {
 }
 
 
-def name_of(model: CircularRegressor | CircularGPRegressor) -> str:
+Ours = CircularRegressor | CircularGPRegressor
+Regressor = TypeVar("Regressor", bound=BaseCircularRegressor)
+
+
+def name_of(model: Ours) -> str:
     """What a model is called in summaries."""
     if isinstance(model, CircularGPRegressor):
         return NAMES["planar"]
@@ -119,14 +125,14 @@ def run_regression(
     X, y = read.X[read.used], read.angle.radians[read.used]
     groups = None if options.groups is None else _read_groups(table, options.groups, read.used)
     data = _Training(inputs.scale(X), y, _consistent(X, groups))
-    members = build_members(
-        kernel_by_name(options.kernel, take_neighborhood(data.X, CUBIC_COST.train), options.period), options
-    )
-    ours = next(iter(members.values()))
+    kernel = kernel_by_name(options.kernel, take_neighborhood(data.X, CUBIC_COST.train), options.period)
+    ours = build_model(kernel, options)
     if len(y) > 1000 and isinstance(ours, CircularGPRegressor):
         ours.set_params(n_starts=1)  # so many rows leave few local optima
     splits = _split(data.X, groups, options) if options.compare else None
-    candidates = _candidates(members, data, unit)
+    others = build_baselines(kernel)
+    others.pop(name_of(ours), None)
+    candidates = _candidates({name_of(ours): ours, **others}, data, unit)
     compared = 0 if splits is None else total_work(candidates, splits)
     total = compared + 2 * candidates[name_of(ours)].work + 1
     evaluation = Evaluation()
@@ -197,7 +203,7 @@ def apply_regression(
 class _Fitted(NamedTuple):
     """A fitted regressor with its columns, the training set in numbers before scaling and radians, what it went by."""
 
-    model: Any
+    model: Ours
     angle: str
     unit: Unit
     inputs: Inputs
@@ -237,7 +243,7 @@ def _result(
     )
 
 
-def _training_set(model: CircularRegressor | CircularGPRegressor) -> tuple[FloatArray, FloatArray]:
+def _training_set(model: Ours) -> tuple[FloatArray, FloatArray]:
     """The distinct rows behind a fitted regression: inputs as it takes them, and angles."""
     merged = model._merged
     return np.asarray(merged.inputs)[merged.replicates.input_of], np.asarray(merged.replicates.angles)
@@ -331,23 +337,16 @@ class _Training(NamedTuple):
         return _Training(self.X[rows], self.y[rows], None if self.groups is None else self.groups[rows])
 
 
-def build_model(kernel: Any, options: RegressionOptions) -> CircularRegressor | CircularGPRegressor:
+def build_model(kernel: Kernel | None, options: RegressionOptions) -> Ours:
     """The model that the predictions come from."""
     asked = check.choice(options.model, "model", MODELS)
     if asked == "gp":
         return CircularGPRegressor(kernel, noise_order=options.noise_order, random_state=options.seed)
-    members: Any = "auto" if asked == "auto" else [asked]
+    members = asked if asked == "auto" else [asked]
     return CircularRegressor(members, kernel=kernel, noise_order=options.noise_order, random_state=options.seed)
 
 
-def build_members(kernel: Any, options: RegressionOptions) -> dict[str, Any]:
-    """The models that are compared, ours first."""
-    ours = build_model(kernel, options)
-    others = {name: model for name, model in build_baselines(kernel).items() if name != name_of(ours)}
-    return {name_of(ours): ours, **others}
-
-
-def build_baselines(kernel: Any) -> dict[str, Any]:
+def build_baselines(kernel: Kernel | None) -> dict[str, BaseCircularRegressor]:
     """What it must beat."""
     return {
         NAMES["projected"]: ProjectedGPRegressor(kernel),
@@ -357,7 +356,7 @@ def build_baselines(kernel: Any) -> dict[str, Any]:
     }
 
 
-def kernel_by_name(name: str, X: FloatArray, period: float | None) -> Any:
+def kernel_by_name(name: str, X: FloatArray, period: float | None) -> Kernel | None:
     """A kernel whose length scale starts where the inputs X (n, p) suggest; None for "auto", which tries two."""
     kind = check.choice(name, "kernel", KERNELS)
     if (period is not None) != (kind == "periodic"):
@@ -370,7 +369,7 @@ def kernel_by_name(name: str, X: FloatArray, period: float | None) -> Any:
         return None
     start = default_kernels(X)[0].k1.k2
     length = {"length_scale": start.length_scale, "length_scale_bounds": start.length_scale_bounds}
-    part: Any
+    part: Kernel
     if kind == "rbf":
         part = RBF(**length)
     elif kind == "rational-quadratic":
@@ -384,14 +383,16 @@ def kernel_by_name(name: str, X: FloatArray, period: float | None) -> Any:
     return ConstantKernel(VARIANCE, (1e-3, 1e3)) * part + ConstantKernel(OFFSET, (1e-4, 1e3))
 
 
-def fit_model(model: Any, data: _Training) -> Any:
+def fit_model(model: Regressor, data: _Training) -> Regressor:
     """The model fitted to the rows; hyper-parameters by whole groups where it can do that."""
     if data.groups is not None and isinstance(model, (CircularRegressor, CircularGPRegressor)):
         return model.fit(data.X, data.y, groups=data.groups)
     return model.fit(data.X, data.y)
 
 
-def _fit_all(model: Any, learnt: Any, data: _Training, tell: Callable[[str], object]) -> tuple[TimedFit[Any], str]:
+def _fit_all(
+    model: Ours, learnt: Ours | None, data: _Training, tell: Callable[[str], object]
+) -> tuple[TimedFit[Ours], str]:
     """Our model fitted to all rows, and what was learnt from how many.
 
     Of many rows a part tells the kernel, the order of the noise and the members of a mixture: those that `learnt`, our
@@ -421,7 +422,7 @@ def _fit_all(model: Any, learnt: Any, data: _Training, tell: Callable[[str], obj
     return fit, f"Of {rows:,} rows {size:,} told {what}{rest}."
 
 
-def _with_local_kernels(model: Any, X: FloatArray) -> Any:
+def _with_local_kernels(model: Regressor, X: FloatArray) -> Regressor:
     """A planar process with the default kernels, length scales as in a neighbourhood where a sample has several."""
     near = take_neighborhood(X, CUBIC_COST.train)
     if not isinstance(model, CircularGPRegressor) or model.kernel is not None or near is X:
@@ -446,14 +447,14 @@ def _split(X: FloatArray, groups: np.ndarray | None, options: RegressionOptions)
     return split_rows(held, what, np.random.default_rng(options.seed), CUBIC_COST, places=places)
 
 
-def _candidates(members: dict[str, Any], data: _Training, unit: Unit) -> dict[str, Candidate]:
+def _candidates(members: dict[str, BaseCircularRegressor], data: _Training, unit: Unit) -> dict[str, Candidate]:
     """The members (unfitted) as models to compare."""
 
-    def fit(estimator: Any, rows: np.ndarray) -> Any:
+    def fit(estimator: BaseCircularRegressor, rows: np.ndarray) -> BaseCircularRegressor:
         model = clone(estimator)
         return fit_model(_with_local_kernels(model, data.X), data.take(rows))
 
-    def score(fitted: Any, rows: np.ndarray) -> Any:
+    def score(fitted: BaseCircularRegressor, rows: np.ndarray) -> RowScores:
         return score_angles(fitted.predict_dist(data.X[rows]), data.y[rows], unit)
 
     # A fit of ours takes five times as long as one of the others.
@@ -477,7 +478,7 @@ def _summarize(fitted: _Fitted, evaluation: Evaluation) -> tuple[str, ...]:
     return (*found, *evaluation.sentences(uniform=-float(np.log(2.0 * np.pi))))
 
 
-def _describe(model: CircularRegressor | CircularGPRegressor, unit: Unit) -> str:
+def _describe(model: Ours, unit: Unit) -> str:
     if isinstance(model, CircularGPRegressor):
         return (
             "a circular Gaussian process: a direction that changes with the inputs, by a kernel that is "
@@ -493,7 +494,7 @@ def _describe(model: CircularRegressor | CircularGPRegressor, unit: Unit) -> str
     return f"a mixture of regressors, weighted by how well each predicts held-out {model.held_out_}: {shares}"
 
 
-def _parameters(model: CircularRegressor | CircularGPRegressor, inputs: Inputs, unit: Unit) -> Iterator[Parameter]:
+def _parameters(model: Ours, inputs: Inputs, unit: Unit) -> Iterator[Parameter]:
     """Fitted numbers: of a mixture its members, with those of the planar process among them."""
     if isinstance(model, CircularGPRegressor):
         yield from _process_parameters(model, inputs, unit)
@@ -527,7 +528,7 @@ def _process_parameters(model: CircularGPRegressor, inputs: Inputs, unit: Unit) 
         yield Parameter("outliers", f"{model.contamination_:.1%}", "share of observations that follow nothing")
 
 
-def _length_scales(leaf: Any, inputs: Inputs) -> Iterator[Parameter]:
+def _length_scales(leaf: Kernel, inputs: Inputs) -> Iterator[Parameter]:
     if isinstance(leaf, ExpSineSquared):
         yield Parameter("length scale", f"{leaf.length_scale:.3g}", "of the wave, relative to the period / π")
         return

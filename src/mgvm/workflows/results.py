@@ -21,6 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mgvm.circle.base import CircularDistribution
+    from mgvm.mixture.estimator import TorusMixture
+    from mgvm.pca.estimator import CircularPCA
+    from mgvm.regression.front_door import CircularRegressor
+    from mgvm.regression.gp import CircularGPRegressor
     from mgvm.workflows.inputs import Inputs
 
 # What the model files of the workflows hold, and the command that reads them.
@@ -276,6 +280,7 @@ class RegressionResult(WorkflowResult):
 
     workflow: ClassVar[str] = "regression"
 
+    model: CircularRegressor | CircularGPRegressor
     angle: str
     unit: Unit
     inputs: Inputs
@@ -284,10 +289,9 @@ class RegressionResult(WorkflowResult):
     asked: FloatArray
     predicted_at: str
 
-    def predict_dist(self, X: Any) -> CircularDistribution:
+    def predict_dist(self, X: ArrayLike) -> CircularDistribution:
         """The distribution of the angle at numbers as in `X`, in radians."""
-        dist: CircularDistribution = self.model.predict_dist(self.inputs.scale(np.asarray(X, dtype=float)))
-        return dist
+        return self.model.predict_dist(self.inputs.scale(np.asarray(X, dtype=float)))
 
     def _notes(self) -> dict[str, Any]:
         return {"angle": self.angle, "unit": asdict(self.unit), "inputs": self.inputs.as_dict()}
@@ -314,6 +318,7 @@ class DensityResult(WorkflowResult):
 
     workflow: ClassVar[str] = "density"
 
+    model: TorusMixture
     angles: tuple[str, ...]
     units: tuple[Unit, ...]
     Y: FloatArray
@@ -347,6 +352,7 @@ class PCAResult(WorkflowResult):
 
     workflow: ClassVar[str] = "pca"
 
+    model: CircularPCA
     columns: tuple[str, ...]
     unit: Unit
     Y: FloatArray
