@@ -215,7 +215,7 @@ def _add_roses(page: Page, result: RegressionResult, places: FloatArray, seen: l
 
     def draw(ax: Axes) -> None:
         _name_axes(ax, result)
-        ax.scatter(*places.T, s=12.0, color="#1C2733", linewidths=0.0)
+        ax.scatter(places[:, 0], places[:, 1], s=12.0, color="#1C2733", linewidths=0.0)
         ax.margins(0.15)
         bare = functools.partial(dress_polar, unit=result.unit, bare=True)
         roses_on_map(seen, places[:, 0], places[:, 1], ax, dist=dist, size=_rose_size(places), dress=bare)
@@ -252,26 +252,20 @@ def _add_regions(page: Page, result: RegressionResult, most_places: int = 36) ->
 def _draw_regions(ax: Axes, result: RegressionResult, chosen: np.ndarray, dist: CircularDistribution) -> None:
     from mgvm.plots import arcs
 
-    ax.scatter(*result.X[chosen].T, s=12.0, color="#1C2733", linewidths=0.0, zorder=4)
-    arcs(
-        dist,
-        result.X[chosen, 0],
-        result.X[chosen, 1],
-        ax,
-        observed=result.y[chosen],
-        compass=_is_clock(result),
-        radius=13.0,
-    )
+    x, y = result.X[chosen].T
+    ax.scatter(x, y, s=12.0, color="#1C2733", linewidths=0.0, zorder=4)
+    arcs(dist, x, y, ax, observed=result.y[chosen], compass=_is_clock(result), radius=13.0)
     _name_axes(ax, result)
 
 
 def _draw_directions(ax: Axes, result: RegressionResult, side: int = 14) -> None:
     """Arrows on a grid of side x side places."""
-    grid = _grid(result.X, side)
+    axes = np.linspace(result.X.min(axis=0), result.X.max(axis=0), side).T
+    grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
     dist = result.predict_dist(grid)
     mean, length = np.asarray(dist.mean_direction()), np.asarray(dist.resultant_length())
     shown = np.random.default_rng(0).permutation(len(result.X))[:_MOST_POINTS]
-    ax.scatter(*result.X[shown].T, s=5.0, color="#8A949E", linewidths=0.0)
+    ax.scatter(result.X[shown, 0], result.X[shown, 1], s=5.0, color="#8A949E", linewidths=0.0)
     across, up = np.nan_to_num(length * np.cos(mean)), np.nan_to_num(length * np.sin(mean))
     arrows = (up, across) if _is_clock(result) else (across, up)
     ax.quiver(*grid.T, *arrows, pivot="mid", angles="uv", color="#0072B2", scale=1.15 * side, width=0.006)
@@ -284,16 +278,10 @@ def _is_clock(result: RegressionResult) -> bool:
 
 
 def _name_axes(ax: Axes, result: RegressionResult) -> None:
-    for name, column in zip((ax.set_xlabel, ax.set_ylabel), result.inputs.columns, strict=True):
-        name(label_input(column))
+    across, up = result.inputs.columns
+    ax.set_xlabel(label_input(across))
+    ax.set_ylabel(label_input(up))
     ax.margins(0.06)
-
-
-def _grid(X: FloatArray, side: int) -> FloatArray:
-    """A grid over the places, in their box."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    axes = [np.linspace(a, b, side) for a, b in zip(low, high, strict=True)]
-    return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
 
 
 def _spread_out(X: FloatArray, count: int) -> np.ndarray:
