@@ -17,6 +17,12 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.projections.polar import PolarAxes
 
+# Okabe and Ito's blue and vermilion are told apart with any kind of colour vision, and in print.
+BLUE, VERMILION = "#0072B2", "#D55E00"
+PALE = "#D5D8DC"  # what lies behind
+SEEN = "#B03A2E"  # points of data
+SHADES = "Blues"  # one hue, so that lightness alone tells: darker is more probable, in colour, in grey and in print
+
 _WINDS = "NESW"
 
 

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import flat_axes, scale_of
+from mgvm.plots._axes import BLUE, SEEN, SHADES, VERMILION, flat_axes, scale_of
 from mgvm.plots._circle import circular_density, rose
 
 if TYPE_CHECKING:
@@ -18,11 +18,7 @@ if TYPE_CHECKING:
     from matplotlib.collections import LineCollection, QuadMesh
     from matplotlib.projections.polar import PolarAxes
 
-# Okabe and Ito's blue and vermilion: told apart with any kind of colour vision.
-_INSIDE, _OUTSIDE = "#0072B2", "#D55E00"
 _ARC = "#4D4D4D"
-_SEEN = "#B03A2E"
-_MAP = "Blues"  # one hue: darker is more probable
 
 
 def arcs(
@@ -135,7 +131,7 @@ def _needles(
     beyond = np.mod(angles[:, None] - ends[..., 0], 2 * np.pi)
     inside = (beyond <= ends[..., 1] - ends[..., 0]).any(axis=1)
     lines = [1.3 * size * np.stack([np.zeros(2), tip]) for tip in _turned(angles, compass)]
-    colors = np.where(inside, _INSIDE, _OUTSIDE).tolist()
+    colors = np.where(inside, BLUE, VERMILION).tolist()
     options = {"colors": colors, "linewidth": 0.09 * size, "capstyle": "round", "zorder": 3}
     return _glyphs(ax, lines, places, options)
 
@@ -216,12 +212,12 @@ def predictive_density(
     density = np.asarray(dist[:, None].pdf(scale.angle(places[:steps])))
     shades = density[:, np.arange(places.size) % steps]
     ax = flat_axes(ax)
-    options = {"cmap": _MAP, "vmin": 0.0, "shading": "nearest", "rasterized": True, **mesh_options}
+    options = {"cmap": SHADES, "vmin": 0.0, "shading": "nearest", "rasterized": True, **mesh_options}
     drawn = ax.pcolormesh(inputs, places, shades.T, **options)
     if seen is not None:
         for turn in range(-count, count + 1):
             heights = scale.coordinate(seen[1]) + turn * scale.turn
-            ax.scatter(seen[0], heights, s=9.0, color=_SEEN, linewidths=0.0, zorder=2.5)
+            ax.scatter(seen[0], heights, s=9.0, color=SEEN, linewidths=0.0, zorder=2.5)
     ticks, names = scale.ticks(count, 1 if unit == "compass" else 2)
     ax.set_yticks(ticks, names)
     ax.set_ylim(places[0], places[-1])

@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import flat_axes, solid_axes
+from mgvm.plots._axes import SEEN, SHADES, flat_axes, solid_axes
 from mgvm.plots._torus import on_grid
 
 if TYPE_CHECKING:
@@ -180,7 +180,7 @@ def _label_once(ax: Any, label: str) -> None:
         line.set_label("_")
 
 
-_WIRE, _POINTS = "#B4BEC5", "#B03A2E"
+_WIRE = "#B4BEC5"
 
 
 def doughnut(
@@ -241,7 +241,7 @@ def doughnut(
     drawn.append(_draw_net(ax, place, wire_options or {}))
     # By default the order of a whole surface is its mean depth, which hides all points or none.
     ax.computed_zorder = False
-    options = {"s": 5.0, "color": _POINTS, "alpha": 0.6, "linewidths": 0, "depthshade": False, **scatter_options}
+    options = {"s": 5.0, "color": SEEN, "alpha": 0.6, "linewidths": 0, "depthshade": False, **scatter_options}
     for values in (None if seen is None else _placed(place, seen), space):
         if values is not None:
             drawn.append(ax.scatter(*values.T, **options))
@@ -287,7 +287,7 @@ def _draw_shades(ax: Any, dist: Any, place: Callable[[FloatArray], FloatArray], 
     # The square root shows the flanks as well as the modes.
     height = np.sqrt(density / density.max())
     # Not from white: a surface without mass is still seen.
-    colours = colormaps["Blues"](0.06 + 0.94 * height, alpha=0.75)
+    colours = colormaps[SHADES](0.06 + 0.94 * height, alpha=0.75)
     return ax.plot_surface(
         *_lattice(place, corners), facecolors=colours, rstride=1, cstride=1, linewidth=0, antialiased=False, shade=False
     )
