@@ -179,13 +179,8 @@ def apply_regression(
     angle, unit, inputs = notes["angle"], Unit(**notes["unit"]), Inputs.from_dict(notes["inputs"])
     X = inputs.read(table)
     whole = ~np.isnan(X).any(axis=1)
-    columns = [ColumnRead.of(part.name, "input", part.meaning, part.raw(table)) for part in inputs.columns]
-    warnings: tuple[str, ...] = ()
-    y = np.full(len(X), np.nan)
-    if angle in table.columns:
-        read = read_angle(table, angle, unit.name)
-        y, warnings = read.radians, read.warnings
-        columns.insert(0, ColumnRead.of(angle, "angle", unit.description, read.raw))
+    read = read_angle(table, angle, unit.name) if angle in table.columns else None
+    y, warnings = (np.full(len(X), np.nan), ()) if read is None else (read.radians, read.warnings)
     scored = whole & ~np.isnan(y)
     evaluation = Evaluation()
     if scored.any():
@@ -195,7 +190,7 @@ def apply_regression(
     progress(0, 0, f"predicting {len(X):,} rows")
     training_X, training_y = _training_set(model)
     gaps = note_rows("Rows without an input, not predicted", ~whole)
-    run = Run(DataRead(source, len(X), 0, tuple(columns), gaps), seed, begin, warnings)
+    run = Run(DataRead(source, len(X), 0, _describe_columns(angle, read, inputs, table), gaps), seed, begin, warnings)
     fitted = _Fitted(model, angle, unit, inputs, inputs.unscale(training_X), training_y)
     return _result(table, source, X, fitted, evaluation, run)
 
@@ -274,9 +269,16 @@ def _read(table: pd.DataFrame, options: RegressionOptions, source: str) -> _Tabl
             f"rows of {source} with an angle and all inputs: {int(used.sum())} of {len(X):,}; at least 3 are needed"
         )
     refuse_constant(options.angle, angle.raw[used])
-    columns = [ColumnRead.of(options.angle, "angle", angle.unit.description, angle.raw)]
-    columns += [ColumnRead.of(part.name, "input", part.meaning, part.raw(table)) for part in inputs.columns]
-    return _TableRead(angle, inputs, X, used, tuple(columns))
+    return _TableRead(angle, inputs, X, used, _describe_columns(options.angle, angle, inputs, table))
+
+
+def _describe_columns(
+    name: str, angle: AngleColumn | None, inputs: Inputs, table: pd.DataFrame
+) -> tuple[ColumnRead, ...]:
+    """What was read: the angle, where the table has it, and the inputs."""
+    first = [] if angle is None else [ColumnRead.of(name, "angle", angle.unit.description, angle.raw)]
+    rest = (ColumnRead.of(part.name, "input", part.meaning, part.raw(table)) for part in inputs.columns)
+    return (*first, *rest)
 
 
 def _read_asked(inputs: Inputs, table: pd.DataFrame, source: str) -> FloatArray:
