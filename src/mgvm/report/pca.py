@@ -80,21 +80,21 @@ def _add_loadings(page: Page, result: PCAResult) -> None:
 
 def _add_skeleton(page: Page, result: PCAResult, tree: KinematicTree, most: int = 6) -> None:
     """The skeleton in at `most` so many rows."""
+    from mgvm.plots import skeleton
+
     frames = np.linspace(0, len(result.angles) - 1, min(most, len(result.angles))).astype(int)
+    seen = (result.Y[frames] - result.center) / result.spread
+
+    def draw(ax: Axes) -> None:
+        skeleton(result.model, result.angles[frames], ax, observed=seen)
+
     page.figure(
-        draw_axes(lambda ax: _draw_skeleton(ax, result, frames), (4.4, 4.4), None if tree.dimension == 2 else "3d"),
+        draw_axes(draw, (4.4, 4.4), None if tree.dimension == 2 else "3d"),
         f"The skeleton of {len(tree.parents)} markers in {frames.size} rows from the first to the last, and the "
         "markers as they were seen.",
         f"The skeleton in {frames.size} rows, from light (first) to dark (last); crosses are the markers as they were "
         "seen, squares fixed points.",
     )
-
-
-def _draw_skeleton(ax: Axes, result: PCAResult, frames: np.ndarray) -> None:
-    from mgvm.plots import skeleton
-
-    seen = (result.Y[frames] - result.center) / result.spread
-    skeleton(result.model, result.angles[frames], ax, observed=seen)
 
 
 def _add_denoised(page: Page, result: PCAResult, curves: int = 4, length: int = 150) -> None:

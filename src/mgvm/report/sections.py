@@ -17,7 +17,7 @@ from mgvm.workflows.results import Calibration, Comparison, DataRead, Score, Wor
 
 if TYPE_CHECKING:
     import pandas as pd
-    from matplotlib.container import BarContainer
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
     from matplotlib.projections.polar import PolarAxes
 
@@ -133,16 +133,17 @@ def _add_calibration(page: Page, found: Calibration | None) -> None:
     )
     bars = max(4, min(10, count // 8))
     heights = np.histogram(found.pit, bins=bars, range=(0.0, 1.0))[0] * (bars / count)
+
+    def draw_pit(ax: Axes) -> None:
+        pit_histogram(found.pit, ax, bins=bars)
+        ax.set_xlabel(found.what if len(found.what) < 50 else "value")
+
     page.figure(
-        draw_axes(lambda ax: _label_axis(pit_histogram(found.pit, ax, bins=bars), found.what), (4.4, 4.2)),
+        draw_axes(draw_pit, (4.4, 4.2)),
         f"Histogram of {bars} bars, between {heights.min():.2f} and {heights.max():.2f} high; near 1 if the "
         "uncertainty is right.",
         f"Flat where the uncertainty is right: {found.what}",
     )
-
-
-def _label_axis(bars: BarContainer, what: str) -> None:
-    bars[0].axes.set_xlabel(what if len(what) < 50 else "value")
 
 
 def _add_rows(page: Page, frame: pd.DataFrame, text: str, first: Sequence[str], most: int = 12) -> Page:

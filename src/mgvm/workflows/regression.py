@@ -188,10 +188,11 @@ def apply_regression(
         rows = score_angles(model.predict_dist(inputs.scale(X[scored])), y[scored], unit)
         evaluation = score_saved(name_of(model), rows, PIT, source)
     progress(0, 0, f"predicting {len(X):,} rows")
-    training_X, training_y = _training_set(model)
+    training = model._merged
+    training_X = inputs.unscale(np.asarray(training.inputs)[training.replicates.input_of])
     gaps = note_rows("Rows without an input, not predicted", ~whole)
     run = Run(DataRead(source, len(X), 0, _describe_columns(angle, read, inputs, table), gaps), seed, begin, warnings)
-    fitted = _Fitted(model, angle, unit, inputs, inputs.unscale(training_X), training_y)
+    fitted = _Fitted(model, angle, unit, inputs, training_X, np.asarray(training.replicates.angles))
     return _result(table, source, X, fitted, evaluation, run)
 
 
@@ -236,12 +237,6 @@ def _result(
         asked=asked,
         predicted_at=f"the {len(table):,} rows of {name}",
     )
-
-
-def _training_set(model: Ours) -> tuple[FloatArray, FloatArray]:
-    """The distinct rows behind a fitted regression: inputs as it takes them, and angles."""
-    merged = model._merged
-    return np.asarray(merged.inputs)[merged.replicates.input_of], np.asarray(merged.replicates.angles)
 
 
 # ---- reading --------------------------------------------------------------------------------------------------------
