@@ -15,6 +15,7 @@ from mgvm._validation import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.projections.polar import PolarAxes
 
 # Okabe and Ito's blue and vermilion are told apart with any kind of colour vision, and in print.
@@ -114,7 +115,7 @@ def solid_axes(ax: Any) -> Any:
     return ax
 
 
-def new_figure(size: tuple[float, float]) -> Any:
+def new_figure(size: tuple[float, float]) -> Figure:
     """A figure of so many inches whose parts keep out of each other's way."""
     pyplot, _ = _matplotlib()
     return pyplot.figure(figsize=size, layout="constrained")

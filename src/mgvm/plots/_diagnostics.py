@@ -20,13 +20,16 @@ if TYPE_CHECKING:
     from matplotlib.container import BarContainer
     from matplotlib.lines import Line2D
 
+    from mgvm.circle.base import CircularDistribution
+    from mgvm.regression import CircularRegressor
+
 _IDEAL, _BARS = "#5F6A72", "#9CC3E0"
 # Okabe and Ito's colours, one a line; the yellow is too pale for lines.
 _COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 
 
 def calibration(
-    dist: Any,
+    dist: CircularDistribution,
     y: ArrayLike,
     ax: Axes | None = None,
     *,
@@ -192,7 +195,7 @@ def pit_histogram(
     return bars
 
 
-def _seen(dist: Any, y: ArrayLike) -> FloatArray:
+def _seen(dist: CircularDistribution, y: ArrayLike) -> FloatArray:
     """The angles in the shape of the batch of distributions, or a row of them for one distribution."""
     shape = getattr(dist, "batch_shape", None)
     if shape is None:
@@ -228,7 +231,7 @@ def _dress_shares(ax: Axes) -> None:
     ax.set_ylabel("share of observations inside it")
 
 
-def members(model: Any, ax: Axes | None = None, **bar_options: Any) -> BarContainer:
+def members(model: CircularRegressor, ax: Axes | None = None, **bar_options: Any) -> BarContainer:
     """Weights of the members of a fitted `mgvm.CircularRegressor`, with what each said of held-out angles.
 
     Parameters

@@ -17,12 +17,15 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import LineCollection, QuadMesh
     from matplotlib.projections.polar import PolarAxes
+    from matplotlib.transforms import Transform
+
+    from mgvm.circle.base import CircularDistribution
 
 _ARC = "#4D4D4D"
 
 
 def arcs(
-    dist: Any,
+    dist: CircularDistribution,
     x: ArrayLike,
     y: ArrayLike,
     ax: Axes | None = None,
@@ -96,7 +99,7 @@ def arcs(
     return drawn
 
 
-def _places(dist: Any, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+def _places(dist: CircularDistribution, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     """Shape (distributions, 2)."""
     if not (hasattr(dist, "interval") and hasattr(dist, "batch_shape")):
         raise TypeError(
@@ -136,7 +139,9 @@ def _needles(
     return _glyphs(ax, lines, places, options)
 
 
-def _glyphs(ax: Axes, lines: Sequence[Any], places: NDArray[np.float64], options: dict[str, Any]) -> LineCollection:
+def _glyphs(
+    ax: Axes, lines: Sequence[FloatArray], places: NDArray[np.float64], options: dict[str, Any]
+) -> LineCollection:
     """Lines in points, each about its place."""
     from matplotlib.collections import LineCollection
 
@@ -147,7 +152,7 @@ def _glyphs(ax: Axes, lines: Sequence[Any], places: NDArray[np.float64], options
 
 
 def predictive_density(
-    dist: Any,
+    dist: CircularDistribution,
     x: ArrayLike,
     ax: Axes | None = None,
     *,
@@ -244,7 +249,7 @@ def roses_on_map(
     y: ArrayLike,
     ax: Axes | None = None,
     *,
-    dist: Any = None,
+    dist: CircularDistribution | None = None,
     at: ArrayLike | None = None,
     size: float = 48.0,
     bins: int = 24,
@@ -349,7 +354,7 @@ def _centres(at: ArrayLike, count: int) -> FloatArray:
     return centres
 
 
-def _points(ax: Axes) -> Any:
+def _points(ax: Axes) -> Transform:
     """The transform of sizes in points: a figure's own scale is in inches."""
     from matplotlib.transforms import Affine2D
 

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import PathCollection
     from matplotlib.contour import QuadContourSet
+    from matplotlib.figure import Figure, SubFigure
 
 _EDGES = "#0B3C5D"
 MASSES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
@@ -204,7 +205,7 @@ def torus_pairs(
     angles: ArrayLike | None = None,
     dist: Any = None,
     *,
-    fig: Any = None,
+    fig: Figure | SubFigure | None = None,
     names: Sequence[str] | None = None,
     unit: str = "degrees",
     masses: Sequence[float] = (0.5, 0.8, 0.95),
