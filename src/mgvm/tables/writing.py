@@ -51,9 +51,9 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -
 
 
 def _write_text(frame: pd.DataFrame, path: Path, file: BinaryIO) -> None:
-    # A date would make every file differ, and a ZIP archive needs a name for what is in it.
+    # gzip would keep a date and the name of the partial file, and a ZIP archive needs a name for what is in it.
     compression = {
-        ".gz": {"method": "gzip", "mtime": 0},
+        ".gz": {"method": "gzip", "mtime": 0, "filename": path.stem},
         ".bz2": {"method": "bz2"},
         ".xz": {"method": "xz"},
         ".zip": {"method": "zip", "archive_name": path.stem},
