@@ -12,6 +12,8 @@ from mgvm.tables.columns import RefusedError
 from mgvm.workflows.options import DensityOptions, PCAOptions, RegressionOptions, WorkflowOptions
 
 if TYPE_CHECKING:
+    import pandas as pd
+
     from mgvm.workflows.results import RegressionResult, WorkflowResult
 
 EXIT_CODES = (
@@ -24,7 +26,6 @@ class Command:
     """A workflow on the command line."""
 
     name: str
-    workflow: str
     asked: type[WorkflowOptions]
     help: str
     description: str
@@ -60,18 +61,19 @@ class Command:
         output.show(result, call, written, self._columns(result))
 
     def _result(self, call: argparse.Namespace, given: dict[str, Any], progress: ProgressLine) -> WorkflowResult:
-        path = call.data or call.predict
-        progress(0, 0, f"reading {path}")
-        table, more = options.read(path, call), self._read_more(call)
-        progress(0, 0, "loading what the work needs")
+        tables = []
+        for path in self._paths(call):
+            progress(0, 0, f"reading {path}")
+            tables.append(options.read(path, call))
         # Heavy: a file that cannot be read should not wait for it.
-        from mgvm import workflows
+        progress(0, 0, "loading what the work needs")
+        return self._work(call, given, progress, *tables)
 
-        common = {"source": str(path), "progress": progress}
-        if call.load is None:
-            return getattr(workflows, f"run_{self.workflow}")(table, self.asked(**given), **common, **more)
-        given.pop("compare", None)
-        return getattr(workflows, f"apply_{self.workflow}")(call.load, table, **common, **given)
+    def _work(
+        self, call: argparse.Namespace, given: dict[str, Any], progress: ProgressLine, table: pd.DataFrame
+    ) -> WorkflowResult:
+        """Fit to a table, or use a saved model on it."""
+        raise NotImplementedError
 
     # ---- what some commands have besides --------------------------------------------------------------------------
 
@@ -81,9 +83,9 @@ class Command:
     def _check(self, call: argparse.Namespace, given: dict[str, Any]) -> None:
         """Refuse what is wrong with the call as a whole."""
 
-    def _read_more(self, call: argparse.Namespace) -> dict[str, Any]:
-        """Further arguments of the workflow, read from files."""
-        return {}
+    def _paths(self, call: argparse.Namespace) -> list[Path]:
+        """The tables to be read."""
+        return [call.data]
 
     def _columns(self, result: Any) -> list[str] | None:
         """Which columns of the predictions are printed; None for all."""
@@ -93,7 +95,7 @@ class Command:
 class Regression(Command):
     """``mgvm regress``."""
 
-    name, workflow, asked, nargs = "regress", "regression", RegressionOptions, "?"
+    name, asked, nargs = "regress", RegressionOptions, "?"
     help = "predict an angle from other columns of a file, with highest-density regions of 50 and 90 percent"
     description = """Predict an angle from other columns of a CSV or Parquet file by a Gaussian process for angles,
 compare it with other models on held-out rows, and give mean direction, concentration and the
@@ -117,10 +119,30 @@ unit of the column."""
         elif (call.data is None) == (call.predict is None):
             raise RefusedError("give one file to predict at: DATA or --predict")
 
-    def _read_more(self, call: argparse.Namespace) -> dict[str, Any]:
-        if call.load is not None or call.predict is None:
-            return {}
-        return {"predict": options.read(call.predict, call), "predict_source": str(call.predict)}
+    def _paths(self, call: argparse.Namespace) -> list[Path]:
+        return [path for path in (call.data, call.predict) if path is not None]
+
+    def _work(
+        self,
+        call: argparse.Namespace,
+        given: dict[str, Any],
+        progress: ProgressLine,
+        table: pd.DataFrame,
+        other: pd.DataFrame | None = None,
+    ) -> WorkflowResult:
+        from mgvm.workflows.regression import apply_regression, run_regression
+
+        if call.load is not None:
+            source, seed = str(call.data or call.predict), given.get("seed", 0)
+            return apply_regression(call.load, table, source=source, seed=seed, progress=progress)
+        return run_regression(
+            table,
+            RegressionOptions(**given),
+            predict=other,
+            source=str(call.data),
+            predict_source=str(call.predict),
+            progress=progress,
+        )
 
     def _columns(self, result: RegressionResult) -> list[str]:
         ends = ("mean", "resultant_length", "hdr50_arcs", "hdr90_arcs")
@@ -130,7 +152,7 @@ unit of the column."""
 class Density(Command):
     """``mgvm density``."""
 
-    name, workflow, asked = "density", "density", DensityOptions
+    name, asked = "density", DensityOptions
     help = "estimate the joint density of the angles in a file; score rows, find components, draw samples"
     description = """Estimate the joint density of angles in a CSV or Parquet file by a mixture on the circle or
 torus, compare it with simpler distributions on held-out rows, and give every row its log density and
@@ -150,11 +172,22 @@ its component."""
         if call.samples_out is not None and not given.get("samples"):
             raise RefusedError("--samples-out needs a number of samples, say --samples 1000")
 
+    def _work(
+        self, call: argparse.Namespace, given: dict[str, Any], progress: ProgressLine, table: pd.DataFrame
+    ) -> WorkflowResult:
+        from mgvm.workflows.density import apply_density, run_density
+
+        source = str(call.data)
+        if call.load is None:
+            return run_density(table, DensityOptions(**given), source=source, progress=progress)
+        samples, seed = given.get("samples", 0), given.get("seed", 0)
+        return apply_density(call.load, table, samples=samples, source=source, seed=seed, progress=progress)
+
 
 class PCA(Command):
     """``mgvm pca``."""
 
-    name, workflow, asked = "pca", "pca", PCAOptions
+    name, asked = "pca", PCAOptions
     help = "find the angles behind columns of numbers; take noise out, fill gaps"
     description = """Find latent angles behind the numbers in a CSV or Parquet file by circular PCA, compare it with
 probabilistic PCA on held-out rows, and give every row its angles, its columns without noise (gaps filled
@@ -165,3 +198,14 @@ in) and its log-likelihood."""
   mgvm pca more.csv --load cycle.mgvm --out phases.csv
 """
     written = "the rows with their angles and without their noise"
+
+    def _work(
+        self, call: argparse.Namespace, given: dict[str, Any], progress: ProgressLine, table: pd.DataFrame
+    ) -> WorkflowResult:
+        from mgvm.workflows.pca import apply_pca, run_pca
+
+        source = str(call.data)
+        if call.load is None:
+            return run_pca(table, PCAOptions(**given), source=source, progress=progress)
+        unit, seed = given.get("unit"), given.get("seed", 0)
+        return apply_pca(call.load, table, unit=unit, source=source, seed=seed, progress=progress)
