@@ -46,7 +46,6 @@ TESTED_BY_THEMSELVES = {
     "mgvm.learning._likelihood": "numerics: statistics of edges",
     "mgvm.learning._pseudo_likelihood": "numerics: gradient and products",
     "mgvm.learning._score_matching": "blocks that are sent to workers",
-    "mgvm.plots._axes": "scales of axes",
     "mgvm.plots._torus": "numerics: a smoothed density",
 }
 

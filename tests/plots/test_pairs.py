@@ -6,9 +6,10 @@ from matplotlib.figure import Figure
 
 from mgvm import MGvM, MultivariateWrappedNormal, VonMises, angles, plots
 from mgvm.mixture import TorusMixture
-from mgvm.plots._axes import SCALES, scale_of
-from mgvm.plots._torus import _GRID, smooth_density
+from mgvm.plots._torus import smooth_density
+from mgvm.tables import Unit
 
+UNITS = ("degrees", "radians", "hours", "minutes", "days", "months", "compass")
 COV = 0.4 * np.array([[1.0, 0.7, -0.3], [0.7, 1.2, 0.0], [-0.3, 0.0, 0.6]])
 
 
@@ -17,13 +18,22 @@ def rows():
     return MultivariateWrappedNormal([3.0, 0.5, -1.0], COV).sample(400, rng=0)
 
 
+def drawn_at(x, unit):
+    """Coordinates of angles on an axis of that unit."""
+    points = plots.torus_scatter(np.column_stack([x, x]), Figure().add_subplot(), unit=unit).get_offsets()
+    np.testing.assert_array_equal(points[:, 0], points[:, 1])
+    return np.asarray(points[:, 0])
+
+
 def test_units_of_axes_are_those_of_the_package():
     x = np.linspace(-3.1, 3.1, 50)
-    np.testing.assert_allclose(scale_of("hours").coordinate(x), angles.to_hours(x), atol=1e-12)
-    np.testing.assert_allclose(scale_of("compass").coordinate(x), angles.to_compass(x), atol=1e-10)
-    np.testing.assert_allclose(scale_of("degrees").coordinate(x), np.rad2deg(x), atol=1e-12)
-    for scale in SCALES.values():
-        np.testing.assert_allclose(np.exp(1j * scale.angle(scale.coordinate(x + 40))), np.exp(1j * (x + 40)))
+    np.testing.assert_allclose(drawn_at(x, "hours"), angles.to_hours(x), atol=1e-12)
+    np.testing.assert_allclose(drawn_at(x, "compass"), angles.to_compass(x), atol=1e-10)
+    np.testing.assert_allclose(drawn_at(x, "degrees"), np.rad2deg(x), atol=1e-12)
+    for unit in map(Unit, UNITS):
+        # Axes count days and months from zero as well; their ticks say the numbers from one on.
+        back = unit.to_radians(drawn_at(x + 8, unit.name) + unit.first)
+        np.testing.assert_allclose(np.exp(1j * back), np.exp(1j * (x + 8)))
 
 
 @pytest.mark.parametrize(
@@ -36,21 +46,21 @@ def test_units_of_axes_are_those_of_the_package():
     ],
 )
 def test_ticks_say_the_unit(unit, names):
-    assert scale_of(unit).ticks(1, 1)[1] == names
-    ticks, _ = scale_of(unit).ticks(1, 1)
-    assert np.ptp(ticks) == pytest.approx(scale_of(unit).turn)
+    ax = plots.torus_scatter([[0.0, 1.0]], Figure().add_subplot(), unit=unit).axes
+    assert [label.get_text() for label in ax.get_xticklabels()] == names
+    assert np.ptp(ax.get_xticks()) == pytest.approx(Unit(unit).turn)
 
 
-@pytest.mark.parametrize("unit", SCALES)
+@pytest.mark.parametrize("unit", UNITS)
 def test_a_peak_is_drawn_where_it_is_in_every_unit(unit):
-    scale, x = scale_of(unit), np.array([0.0, 1.0])
+    turn, x = Unit(unit).turn, np.array([0.0, 1.0])
     shades = plots.predictive_density(VonMises([2.0, -1.0], [50.0, 50.0]), x, Figure().add_subplot(), unit=unit)
     values = np.asarray(shades.get_array()).reshape(-1, 2)
     heights = shades.get_coordinates()[:, 0, 1]
     middles = 0.5 * (heights[1:] + heights[:-1])
-    for column, mean in ((0, 2.0), (1, -1.0)):
-        peak = middles[np.argmax(values[:, column])]
-        assert scale.coordinate(scale.angle(peak)) == pytest.approx(scale.coordinate(mean), abs=scale.turn / 300)
+    for column, place in enumerate(drawn_at([2.0, -1.0], unit)):
+        off = middles[np.argmax(values[:, column])] - place
+        assert abs(off - turn * np.round(off / turn)) < turn / 300
 
 
 def test_what_was_seen_is_drawn_in_every_turn():
@@ -95,7 +105,7 @@ def margin(ax):
 def test_margins_have_area_one_and_are_those_of_the_distribution(rows, unit):
     dist = MultivariateWrappedNormal([3.0, 0.5, -1.0], COV)
     panels = plots.torus_pairs(rows, dist, fig=Figure(), unit=unit, bins=20)
-    axis = scale_of(unit).angle(panels[0, 0].lines[0].get_xdata())
+    axis = Unit(unit).to_radians(panels[0, 0].lines[0].get_xdata())
     for k in range(3):
         heights, curve = margin(panels[k, k])
         assert heights.sum() * 2 * np.pi / 20 == pytest.approx(1.0)
@@ -126,9 +136,10 @@ def test_two_angles_of_a_distribution_are_drawn_without_smoothing():
     dist = MGvM([2.0, 1.0], P=[[0.0, 1.5], [1.5, 0.0]])
     panels = plots.torus_pairs(dist=dist, fig=Figure())
     _, curve = margin(panels[0, 0])
-    grid = -np.pi + 2 * np.pi / _GRID * np.arange(_GRID)
+    size = len(curve) - 1
+    grid = -np.pi + 2 * np.pi / size * np.arange(size)
     pairs = np.stack(np.meshgrid(grid, grid, indexing="ij"), axis=-1).reshape(-1, 2)
-    expected = np.exp(dist.logpdf(pairs)).reshape(_GRID, _GRID).sum(axis=1) * 2 * np.pi / _GRID
+    expected = np.exp(dist.logpdf(pairs)).reshape(size, size).sum(axis=1) * 2 * np.pi / size
     np.testing.assert_allclose(curve[:-1], expected, rtol=1e-9)
 
 

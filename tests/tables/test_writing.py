@@ -17,6 +17,9 @@ def test_what_is_written_is_read_again(tmp_path, ending):
     path = write_table(FRAME, tmp_path / f"out{ending}")
     pd.testing.assert_frame_equal(read_table(path), FRAME, check_dtype=False)
     assert [entry.name for entry in tmp_path.iterdir()] == [path.name]
+    content = path.read_bytes()
+    again = write_table(FRAME, path, force=True).read_bytes()
+    assert again == content or ending == ".csv.zip"  # which keeps a date
 
 
 def test_an_existing_file_needs_force(tmp_path):

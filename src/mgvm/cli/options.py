@@ -23,18 +23,6 @@ _OURS = ("flag", "parse", "with_saved_model")  # metadata of a field that argpar
 # ---- flags ----------------------------------------------------------------------------------------------------------
 
 
-def add_command(commands: Any, name: str, *, help: str, description: str, examples: str) -> argparse.ArgumentParser:
-    """A command's parser, whose description and examples keep their lines."""
-    parser: argparse.ArgumentParser = commands.add_parser(
-        name,
-        help=help,
-        description=description,
-        epilog=examples,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
-    return parser
-
-
 def add_workflow_flags(parser: argparse.ArgumentParser, options: type[WorkflowOptions]) -> None:
     """A flag for every option of a workflow; one that was not given is None."""
     shared = {field.name for field in dataclasses.fields(WorkflowOptions)}
@@ -122,11 +110,11 @@ def read(path: Path, call: argparse.Namespace) -> pd.DataFrame:
 # ---- files to be written --------------------------------------------------------------------------------------------
 
 
-def check_outputs(call: argparse.Namespace, *also: Path | None) -> None:
+def check_outputs(call: argparse.Namespace) -> None:
     """Look at every file to be written before the work starts: names, folders, files in the way, missing packages."""
     from mgvm.tables.writing import refuse_existing
 
-    tables = [path for path in (call.out, *also) if path is not None]
+    tables = [path for path in (call.out, getattr(call, "samples_out", None)) if path is not None]
     for path in tables:
         _check_table_name(path)
     if call.report is not None:

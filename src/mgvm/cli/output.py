@@ -8,7 +8,6 @@ import json
 import sys
 import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -17,17 +16,20 @@ if TYPE_CHECKING:
     from mgvm.workflows.results import Comparison, WorkflowResult
 
 
-def write(
-    result: WorkflowResult, call: argparse.Namespace, more: Mapping[str, tuple[Path, pd.DataFrame]] | None = None
-) -> dict[str, str]:
-    """Write what was asked for, and further tables by the names of their flags; what was written, by flag."""
+_FLAGS = {"predictions": "out", "samples": "samples_out"}  # that write tables of a result
+
+
+def write(result: WorkflowResult, call: argparse.Namespace) -> dict[str, str]:
+    """Write what was asked for; what was written, by flag."""
     from mgvm import report
     from mgvm.tables.writing import write_table
 
-    tables = {} if call.out is None else {"out": (call.out, result.predictions)}
-    written = {}
-    for name, (path, frame) in (tables | dict(more or {})).items():
-        written[name] = str(write_table(frame, path, force=call.force))
+    paths = {name: getattr(call, flag, None) for name, flag in _FLAGS.items()}
+    written = {
+        _FLAGS[name]: str(write_table(getattr(result, name), path, force=call.force))
+        for name, path in paths.items()
+        if path is not None
+    }
     if call.report is not None:
         page = getattr(report, f"{result.workflow}_report")(result)
         written["report"] = str(page.write(call.report, force=call.force))
@@ -37,20 +39,15 @@ def write(
 
 
 def show(
-    result: WorkflowResult,
-    call: argparse.Namespace,
-    written: Mapping[str, str],
-    tables: Mapping[str, pd.DataFrame] | None = None,
-    columns: Sequence[str] | None = None,
+    result: WorkflowResult, call: argparse.Namespace, written: Mapping[str, str], columns: Sequence[str] | None
 ) -> None:
     """Print a result: one JSON object, or text with warnings on the error stream.
 
-    Predictions that were not written and further tables are printed as well; in text their first rows, and of the
-    predictions the given columns.
+    Tables that were not written are printed as well; in text their first rows, and of the predictions the given
+    columns.
     """
-    shown = dict(tables or {})
-    if call.out is None:
-        shown["predictions"] = result.predictions
+    tables = {name: getattr(result, name, None) for name in ("components", "samples", "predictions")}
+    shown = {name: frame for name, frame in tables.items() if frame is not None and _FLAGS.get(name) not in written}
     if call.json:
         print(
             json.dumps(

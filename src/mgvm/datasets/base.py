@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import csv
+import io
 from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from mgvm.angles import from_hours
+from mgvm._frozen import freeze
+from mgvm.angles import from_compass, from_hours
 
 _MINUTES_PER_DAY = 1440
+
+
+def read_rows(content: bytes) -> list[list[str]]:
+    """The fields of a CSV file, its header first."""
+    return list(csv.reader(io.StringIO(content.decode("ascii"))))
 
 
 def minutes_to_angles(minutes: NDArray[np.int64]) -> NDArray[np.float64]:
@@ -18,7 +26,17 @@ def minutes_to_angles(minutes: NDArray[np.int64]) -> NDArray[np.float64]:
     return np.asarray(from_hours(minutes, period=_MINUTES_PER_DAY))
 
 
-class AtTimesOfDay:
+class Dataset:
+    """What every data set does: it keeps read-only copies of its arrays."""
+
+    def __post_init__(self) -> None:
+        for name, value in vars(self).items():
+            if isinstance(value, np.ndarray):
+                object.__setattr__(self, name, np.array(value, order="C"))
+        freeze(*vars(self).values())
+
+
+class AtTimesOfDay(Dataset):
     """Rows with a ``minute_of_day``, which is an angle."""
 
     minute_of_day: NDArray[np.int64]
@@ -29,7 +47,7 @@ class AtTimesOfDay:
         return minutes_to_angles(self.minute_of_day)
 
 
-class AtPlaces:
+class AtPlaces(Dataset):
     """Rows with a ``longitude`` and a ``latitude`` in degrees."""
 
     longitude: NDArray[np.float64]
@@ -39,6 +57,28 @@ class AtPlaces:
     def positions(self) -> NDArray[np.float64]:
         """Longitude and latitude in degrees, shape (n, 2)."""
         return np.stack([self.longitude, self.latitude], axis=1)
+
+
+class FromBearings(Dataset):
+    """Rows with a ``bearing`` in degrees clockwise from north, one or several."""
+
+    bearing: NDArray[np.float64]
+
+    @property
+    def angles(self) -> NDArray[np.float64]:
+        """The bearings in radians counter-clockwise from east in [-pi, pi), shaped like them."""
+        return np.asarray(from_compass(self.bearing))
+
+
+class OfMarkers(Dataset):
+    """Rows with ``positions`` of several markers, shape (n, markers, coordinates)."""
+
+    positions: NDArray[np.float64]
+
+    @property
+    def rows(self) -> NDArray[np.float64]:
+        """The positions as a matrix, all coordinates of one marker after another."""
+        return self.positions.reshape(len(self.positions), -1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -93,7 +133,7 @@ class CountsByMinute(AtTimesOfDay):
 
 
 @dataclass(frozen=True, eq=False)
-class DihedralAngles:
+class DihedralAngles(Dataset):
     """Dihedral angles of residues, one row each.
 
     Attributes

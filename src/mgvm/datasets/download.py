@@ -27,6 +27,8 @@ _SERVER_VARIABLE = "MGVM_DATA_SERVER"
 _GITHUB = "https://raw.githubusercontent.com"
 _CHUNK = 65_536  # bytes between two looks at the progress
 
+DataHome = str | os.PathLike[str] | None  # the folder that keeps what was downloaded
+
 
 @dataclass(frozen=True)
 class Source:
@@ -79,7 +81,7 @@ class Source:
         return None
 
 
-def get_data_home(data_home: str | os.PathLike[str] | None = None) -> Path:
+def get_data_home(data_home: DataHome = None) -> Path:
     """The folder that ``fetch_*`` keep files in; it need not be there yet.
 
     Parameters
@@ -125,7 +127,7 @@ def _system_cache() -> Path:
 def fetch_file(
     source: Source,
     *,
-    data_home: str | os.PathLike[str] | None = None,
+    data_home: DataHome = None,
     download_if_missing: bool = True,
     timeout: float = 30.0,
 ) -> Path:

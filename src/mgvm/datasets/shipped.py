@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import gzip
-import io
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib import resources
 
@@ -12,9 +11,16 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mgvm import _validation as check
-from mgvm._frozen import freeze
 from mgvm.angles import from_compass, from_degrees
-from mgvm.datasets.base import AtPlaces, AtTimesOfDay, CountsByMinute, DihedralAngles
+from mgvm.datasets.base import (
+    AtPlaces,
+    AtTimesOfDay,
+    CountsByMinute,
+    DihedralAngles,
+    FromBearings,
+    OfMarkers,
+    read_rows,
+)
 
 Columns = dict[str, tuple[str, ...]]
 
@@ -22,8 +28,7 @@ Columns = dict[str, tuple[str, ...]]
 def _read(name: str) -> Columns:
     """The columns of a shipped table by their names, as text."""
     packed = (resources.files("mgvm.datasets") / "data" / name).read_bytes()
-    text = gzip.decompress(packed) if name.endswith(".gz") else packed
-    header, *rows = csv.reader(io.StringIO(text.decode("ascii")))
+    header, *rows = read_rows(gzip.decompress(packed) if name.endswith(".gz") else packed)
     return dict(zip(header, zip(*rows, strict=True), strict=True))
 
 
@@ -31,9 +36,14 @@ def _whole(column: tuple[str, ...]) -> NDArray[np.int64]:
     return np.array(column, dtype=np.int64)
 
 
-def _numbers(columns: Columns, *names: str) -> NDArray[np.float64]:
-    """The named columns side by side, shape (n, len(names)); NaN where a field is empty."""
-    return np.array([[float(field) if field else np.nan for field in columns[name]] for name in names]).T.copy()
+def _numbers(columns: Columns, name: str) -> NDArray[np.float64]:
+    """A column as numbers; NaN where a field is empty."""
+    return np.array([float(field) if field else np.nan for field in columns[name]])
+
+
+def _side_by_side(columns: Columns, names: Sequence[str]) -> NDArray[np.float64]:
+    """The named columns as numbers, shape (n, len(names))."""
+    return np.column_stack([_numbers(columns, name) for name in names])
 
 
 class Flights(CountsByMinute):
@@ -66,13 +76,11 @@ def load_flights() -> Flights:
     (np.int64(27662), np.int64(6695))
     """
     columns = _read("flights_nyc_april2013.csv.gz")
-    arrays = [_whole(columns[name]) for name in ("day", "minute_of_day", "count")]
-    freeze(*arrays)
-    return Flights(*arrays)
+    return Flights(*(_whole(columns[name]) for name in ("day", "minute_of_day", "count")))
 
 
 @dataclass(frozen=True, eq=False)
-class NewYorkWind:
+class NewYorkWind(FromBearings):
     """Hourly weather at three airports, one row an hour, one column an airport.
 
     Attributes
@@ -97,11 +105,6 @@ class NewYorkWind:
     speed: NDArray[np.float64]
     temperature: NDArray[np.float64]
     pressure: NDArray[np.float64]
-
-    @property
-    def angles(self) -> NDArray[np.float64]:
-        """Where the wind comes from, radians counter-clockwise from east in [-pi, pi), shape (n, 3)."""
-        return np.asarray(from_compass(self.bearing))
 
 
 def load_wind_nyc() -> NewYorkWind:
@@ -130,13 +133,12 @@ def load_wind_nyc() -> NewYorkWind:
     airports = ("EWR", "JFK", "LGA")
     time = np.array([field.removesuffix("Z") for field in columns["time_utc"]], dtype="datetime64[s]")
     units = ("direction_deg", "speed_mph", "temperature_F", "pressure_hPa")
-    measured = [_numbers(columns, *(f"{airport}_{unit}" for airport in airports)) for unit in units]
-    freeze(time, *measured)
+    measured = (_side_by_side(columns, [f"{airport}_{unit}" for airport in airports]) for unit in units)
     return NewYorkWind(time, airports, *measured)
 
 
 @dataclass(frozen=True, eq=False)
-class MastWind:
+class MastWind(FromBearings):
     """Hourly wind at a mast beside that of a reanalysis at the four grid nodes around it, one row an hour.
 
     Attributes
@@ -169,13 +171,8 @@ class MastWind:
     pressure: NDArray[np.float64]
 
     @property
-    def angles(self) -> NDArray[np.float64]:
-        """Where the wind at the mast comes from, radians counter-clockwise from east in [-pi, pi), shape (8712,)."""
-        return np.asarray(from_compass(self.bearing))
-
-    @property
     def node_angles(self) -> NDArray[np.float64]:
-        """The same of the nodes, shape (8712, 4)."""
+        """The bearings at the nodes as `angles` has those at the mast, shape (8712, 4)."""
         return np.asarray(from_compass(self.node_bearing))
 
 
@@ -207,15 +204,14 @@ def load_wind_mast() -> MastWind:
     nodes = ("NE", "NW", "SE", "SW")
     time = np.array(columns["time"], dtype="datetime64[s]")
     # The file has the compass bearing in radians, in (-pi, pi].
-    bearing = np.rad2deg(_numbers(columns, "mast_direction_rad")[:, 0]) % 360.0
-    speed = _numbers(columns, "mast_speed")[:, 0].copy()
-    at_nodes = [_numbers(columns, *(f"{node}_{unit}" for node in nodes)) for unit in ("WD50m", "WS50m", "T2M", "PS")]
-    freeze(time, bearing, speed, *at_nodes)
-    return MastWind(time, bearing, speed, nodes, *at_nodes)
+    bearing = np.rad2deg(_numbers(columns, "mast_direction_rad")) % 360.0
+    units = ("WD50m", "WS50m", "T2M", "PS")
+    at_nodes = (_side_by_side(columns, [f"{node}_{unit}" for node in nodes]) for unit in units)
+    return MastWind(time, bearing, _numbers(columns, "mast_speed"), nodes, *at_nodes)
 
 
 @dataclass(frozen=True, eq=False)
-class EuropeanWind(AtPlaces):
+class EuropeanWind(AtPlaces, FromBearings):
     """Wind on a grid at one moment, one row a grid point.
 
     Attributes
@@ -232,11 +228,6 @@ class EuropeanWind(AtPlaces):
     latitude: NDArray[np.float64]
     bearing: NDArray[np.float64]
     speed: NDArray[np.float64]
-
-    @property
-    def angles(self) -> NDArray[np.float64]:
-        """The bearing in radians counter-clockwise from east, in [-pi, pi)."""
-        return np.asarray(from_compass(self.bearing))
 
 
 def load_wind_europe() -> EuropeanWind:
@@ -259,10 +250,8 @@ def load_wind_europe() -> EuropeanWind:
     >>> wind.positions.shape
     (4800, 2)
     """
-    table = _numbers(_read("wind_vectors_europe.csv.gz"), "longitude", "latitude", "dir", "speed")
-    columns = [column.copy() for column in table.T]
-    freeze(*columns)
-    return EuropeanWind(*columns)
+    columns = _read("wind_vectors_europe.csv.gz")
+    return EuropeanWind(*(_numbers(columns, name) for name in ("longitude", "latitude", "dir", "speed")))
 
 
 @dataclass(frozen=True, eq=False)
@@ -315,11 +304,14 @@ def load_tides() -> Tides:
     ((1105,), 85)
     """
     columns = _read("tides_british_isles.csv")
-    port, country = (np.array(columns[name]) for name in ("port", "country"))
-    longitude, latitude = (_numbers(columns, name)[:, 0].copy() for name in ("lon_deg", "lat_deg"))
-    event, minute = (_whole(columns[name]) for name in ("event", "minute_of_day"))
-    freeze(port, country, longitude, latitude, event, minute)
-    return Tides(port, country, longitude, latitude, event, minute)
+    return Tides(
+        port=np.array(columns["port"]),
+        country=np.array(columns["country"]),
+        longitude=_numbers(columns, "lon_deg"),
+        latitude=_numbers(columns, "lat_deg"),
+        event=_whole(columns["event"]),
+        minute_of_day=_whole(columns["minute_of_day"]),
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -382,17 +374,19 @@ def load_residues(residue: str | None = None) -> Residues:
     if residue is not None:
         check.choice(residue, "residue", sorted(set(amino_acid.tolist())))
     rows = slice(None) if residue is None else amino_acid == residue
-    angles = np.array(from_degrees(_numbers(columns, *(f"{name}_deg" for name in names))))[rows]
-    structure, chain, amino_acid, kind = (
-        np.array(columns[name])[rows] for name in ("structure", "chain", "resname", "class")
+    return Residues(
+        angles=np.asarray(from_degrees(_side_by_side(columns, [f"{name}_deg" for name in names])))[rows],
+        names=names,
+        structure=np.array(columns["structure"])[rows],
+        chain=np.array(columns["chain"])[rows],
+        residue=amino_acid[rows],
+        kind=np.array(columns["class"])[rows],
+        cis=(np.array(columns["cis"]) == "1")[rows],
     )
-    cis = (np.array(columns["cis"]) == "1")[rows]
-    freeze(angles, structure, chain, amino_acid, kind, cis)
-    return Residues(angles, names, structure, chain, amino_acid, kind, cis)
 
 
 @dataclass(frozen=True, eq=False)
-class Motion:
+class Motion(OfMarkers):
     """Where the joints of a body are, one row a frame.
 
     Attributes
@@ -405,11 +399,6 @@ class Motion:
 
     positions: NDArray[np.float64]
     joints: tuple[str, ...]
-
-    @property
-    def rows(self) -> NDArray[np.float64]:
-        """The positions as a matrix, x, y, z of one joint after another, shape (455, 63)."""
-        return self.positions.reshape(len(self.positions), -1)
 
     def of(self, *joints: str) -> NDArray[np.float64]:
         """Positions of the named joints, shape (455, len(joints), 3)."""
@@ -442,6 +431,5 @@ def load_motion() -> Motion:
     """
     columns = _read("motion_capture.csv.gz")
     names = [name for name in columns if name != "frame"]
-    positions = _numbers(columns, *names).reshape(-1, len(names) // 3, 3)
-    freeze(positions)
+    positions = _side_by_side(columns, names).reshape(-1, len(names) // 3, 3)
     return Motion(positions, tuple(name.removesuffix("_x") for name in names[::3]))

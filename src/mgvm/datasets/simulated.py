@@ -8,12 +8,13 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
-from mgvm._frozen import freeze
+from mgvm._validation import Seed
 from mgvm.angles import wrap
+from mgvm.datasets.base import Dataset
 
 
 @dataclass(frozen=True, eq=False)
-class MexicanHat:
+class MexicanHat(Dataset):
     """Training points, and the function on a grid.
 
     Attributes
@@ -39,12 +40,10 @@ def _hat(x: NDArray[np.float64]) -> NDArray[np.float64]:
     """f(x) = 15 h(0.9 x) x² + 0.75 with a Mexican hat h of width 0.15 about 0.25, wrapped."""
     u = ((0.9 * x - 0.25) / 0.15) ** 2
     hat = 2.0 / (np.sqrt(3.0 * 0.15) * np.pi**0.25) * (1.0 - u) * np.exp(-0.5 * u)
-    return np.array(wrap(15.0 * hat * x**2 + 0.75))
+    return np.asarray(wrap(15.0 * hat * x**2 + 0.75))
 
 
-def make_mexican_hat(
-    n_samples: int | None = None, *, noise: float = 0.3, random_state: int | np.random.Generator | None = None
-) -> MexicanHat:
+def make_mexican_hat(n_samples: int | None = None, *, noise: float = 0.3, random_state: Seed = None) -> MexicanHat:
     """Make the toy regression of Navarro, Frellsen & Turner (2017): points near a "Mexican hat" that wraps.
 
     Parameters
@@ -69,19 +68,17 @@ def make_mexican_hat(
     (14, 50)
     """
     if n_samples is None:
-        x, angles = np.array(_PAPER_X), np.array(wrap(_PAPER_Y))
+        x, angles = np.array(_PAPER_X), np.asarray(wrap(_PAPER_Y))
     else:
         rng = check.generator(random_state)
         x = np.sort(rng.uniform(size=check.integer(n_samples, "n_samples", 1)))
-        angles = np.array(wrap(_hat(x) + float(check.non_negative(noise, "noise")) * rng.standard_normal(x.size)))
+        angles = np.asarray(wrap(_hat(x) + float(check.non_negative(noise, "noise")) * rng.standard_normal(x.size)))
     grid = np.linspace(0.0, 1.0, 100)
-    truth = _hat(grid)
-    freeze(x, angles, grid, truth)
-    return MexicanHat(x, angles, grid, truth)
+    return MexicanHat(x, angles, grid, truth=_hat(grid))
 
 
 @dataclass(frozen=True, eq=False)
-class RobotArm:
+class RobotArm(Dataset):
     """Markers at the ends of the links of a planar arm, one row a frame.
 
     Attributes
@@ -109,7 +106,7 @@ def make_robot_arm(
     lengths: ArrayLike | None = None,
     kappa: ArrayLike = 2.0,
     noise: float = 2.5,
-    random_state: int | np.random.Generator | None = None,
+    random_state: Seed = None,
 ) -> RobotArm:
     """Make the markers of a planar arm whose joints turn at random, seen with noise.
 
@@ -144,7 +141,7 @@ def make_robot_arm(
     ((200, 6), (200, 3))
     """
     n, d = check.integer(n_samples, "n_samples", 1), check.integer(n_joints, "n_joints", 1)
-    links = np.array(check.positive(60.0 * 0.9 ** np.arange(d) if lengths is None else lengths, "lengths"))
+    links = np.asarray(check.positive(60.0 * 0.9 ** np.arange(d) if lengths is None else lengths, "lengths"))
     if links.shape != (d,):
         raise ValueError(f"lengths must have one number for each of {d} joints, got shape {links.shape}")
     concentration, _ = check.broadcast(kappa=check.non_negative(kappa, "kappa"), n_joints=np.zeros(d))
@@ -154,6 +151,4 @@ def make_robot_arm(
     steps = links[:, None] * np.stack([np.cos(directions), np.sin(directions)], axis=-1)
     clean = np.cumsum(steps, axis=1).reshape(n, 2 * d)
     rows = clean + float(check.non_negative(noise, "noise")) * rng.standard_normal(clean.shape)
-    angles = np.array(wrap(directions))
-    freeze(rows, clean, angles, links)
-    return RobotArm(rows, clean, angles, links)
+    return RobotArm(rows, clean, np.asarray(wrap(directions)), links)

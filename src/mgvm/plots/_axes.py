@@ -15,7 +15,14 @@ from mgvm._validation import FloatArray
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
     from matplotlib.projections.polar import PolarAxes
+
+# Okabe and Ito's blue and vermilion are told apart with any kind of colour vision, and in print.
+BLUE, VERMILION = "#0072B2", "#D55E00"
+PALE = "#D5D8DC"  # what lies behind
+SEEN = "#B03A2E"  # points of data
+SHADES = "Blues"  # one hue, so that lightness alone tells: darker is more probable, in colour, in grey and in print
 
 _WINDS = "NESW"
 
@@ -108,7 +115,7 @@ def solid_axes(ax: Any) -> Any:
     return ax
 
 
-def new_figure(size: tuple[float, float]) -> Any:
+def new_figure(size: tuple[float, float]) -> Figure:
     """A figure of so many inches whose parts keep out of each other's way."""
     pyplot, _ = _matplotlib()
     return pyplot.figure(figsize=size, layout="constrained")

@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from mgvm import _validation as check
 from mgvm._grids import periodic_grid
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import polar_axes, scale_of
+from mgvm.plots._axes import BLUE, PALE, polar_axes, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from matplotlib.lines import Line2D
     from matplotlib.projections.polar import PolarAxes
 
-# Okabe and Ito's blue and a neutral grey: told apart with any kind of colour vision, and in print.
-_CURVE, _BARS = "#0072B2", "#D5D8DC"
 _WINDS = ("N", "NE", "E", "SE", "S", "SW", "W", "NW")
 
 
@@ -103,7 +101,7 @@ def rose(
     bins = check.integer(bins, "bins", minimum=1)
     density = _bin_shares(values.ravel(), counts.ravel(), bins) * (bins / (2 * np.pi))
     ax = polar_axes(ax)
-    options = {"color": _BARS, "edgecolor": "white", "linewidth": 0.6, **bar_options}
+    options = {"color": PALE, "edgecolor": "white", "linewidth": 0.6, **bar_options}
     edges = periodic_grid(bins)
     return ax.bar(edges, radius(density), width=2 * np.pi / bins, align="edge", **options)
 
@@ -151,7 +149,7 @@ def circular_density(dist: HasDensity, ax: Axes | None = None, **line_options: A
             f"distribution must be a single distribution, its pdf of {grid.shape} angles has shape {density.shape}"
         )
     ax = polar_axes(ax)
-    lines = ax.plot(grid, radius(density), **{"color": _CURVE, "linewidth": 1.8, **line_options})
+    lines = ax.plot(grid, radius(density), **{"color": BLUE, "linewidth": 1.8, **line_options})
     ax.set_rmin(0.0)
     return lines
 

@@ -13,19 +13,23 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import flat_axes, scale_of
+from mgvm.plots._axes import BLUE, PALE, VERMILION, flat_axes, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.container import BarContainer
     from matplotlib.lines import Line2D
 
-# Okabe and Ito's colours, told apart with any kind of colour vision; the yellow is too pale for lines.
-_LINE, _CHANCE, _IDEAL, _BARS = "#0072B2", "#D5D8DC", "#5F6A72", "#9CC3E0"
+    from mgvm.circle.base import CircularDistribution
+    from mgvm.regression import CircularRegressor
+
+_IDEAL, _BARS = "#5F6A72", "#9CC3E0"
+# Okabe and Ito's colours, one a line; the yellow is too pale for lines.
+_COLOURS = (BLUE, VERMILION, "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
 
 
 def calibration(
-    dist: Any,
+    dist: CircularDistribution,
     y: ArrayLike,
     ax: Axes | None = None,
     *,
@@ -121,10 +125,10 @@ def reliability(
     number = check.integer(count, "count", minimum=1)
     ax = flat_axes(ax)
     fine = np.linspace(0.0, 1.0, 201)
-    ax.fill_between(fine, *_binomial_band(number, fine), color=_CHANCE, linewidth=0.0, zorder=1)
+    ax.fill_between(fine, *_binomial_band(number, fine), color=PALE, linewidth=0.0, zorder=1)
     ax.plot([0.0, 1.0], [0.0, 1.0], color=_IDEAL, linewidth=0.9, linestyle=(0, (4, 2)), zorder=1.5)
     order = np.argsort(nominal, kind="stable")
-    options = {"color": _LINE, "linewidth": 1.8, "zorder": 2.5, **line_options}
+    options = {"color": BLUE, "linewidth": 1.8, "zorder": 2.5, **line_options}
     line = ax.plot(nominal[order], observed[order], **options)
     _dress_shares(ax)
     return line
@@ -180,7 +184,7 @@ def pit_histogram(
     heights = np.bincount(which, minlength=count) * (count / found.size)
     ax = flat_axes(ax)
     lower, upper = count * _binomial_band(found.size, np.array([1.0 / count]))[:, 0]
-    ax.axhspan(lower, upper, color=_CHANCE, linewidth=0.0, zorder=1)
+    ax.axhspan(lower, upper, color=PALE, linewidth=0.0, zorder=1)
     options = {"color": _BARS, "edgecolor": "white", "linewidth": 0.8, "zorder": 2, **bar_options}
     bars = ax.bar(np.arange(count) / count, heights, width=1.0 / count, align="edge", **options)
     ax.axhline(1.0, color=_IDEAL, linewidth=0.9, linestyle=(0, (4, 2)), zorder=2.5)
@@ -191,7 +195,7 @@ def pit_histogram(
     return bars
 
 
-def _seen(dist: Any, y: ArrayLike) -> FloatArray:
+def _seen(dist: CircularDistribution, y: ArrayLike) -> FloatArray:
     """The angles in the shape of the batch of distributions, or a row of them for one distribution."""
     shape = getattr(dist, "batch_shape", None)
     if shape is None:
@@ -227,11 +231,7 @@ def _dress_shares(ax: Axes) -> None:
     ax.set_ylabel("share of observations inside it")
 
 
-_COLOURS = ("#0072B2", "#D55E00", "#009E73", "#CC79A7", "#56B4E9", "#E69F00", "#000000")
-_FELL = "#D55E00"
-
-
-def members(model: Any, ax: Axes | None = None, **bar_options: Any) -> BarContainer:
+def members(model: CircularRegressor, ax: Axes | None = None, **bar_options: Any) -> BarContainer:
     """Weights of the members of a fitted `mgvm.CircularRegressor`, with what each said of held-out angles.
 
     Parameters
@@ -325,7 +325,7 @@ def free_energy(result: Any, ax: Axes | None = None, **line_options: Any) -> lis
         options.pop("label", None)
         fell = np.flatnonzero(np.diff(column) < -1e-9 * np.maximum(np.abs(column[:-1]), 1.0)) + 1
         if fell.size:
-            ax.plot(steps[fell], column[fell], "o", markersize=8.0, markerfacecolor="none", color=_FELL)
+            ax.plot(steps[fell], column[fell], "o", markersize=8.0, markerfacecolor="none", color=VERMILION)
     ax.set_xlabel("iteration")
     ax.set_ylabel("free energy (nats)")
     ax.xaxis.set_major_locator(MaxNLocator(integer=True))

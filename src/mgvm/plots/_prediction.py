@@ -10,23 +10,22 @@ from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import flat_axes, scale_of
+from mgvm.plots._axes import BLUE, SEEN, SHADES, VERMILION, flat_axes, scale_of
 from mgvm.plots._circle import circular_density, rose
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.collections import LineCollection, QuadMesh
     from matplotlib.projections.polar import PolarAxes
+    from matplotlib.transforms import Transform
 
-# Okabe and Ito's blue and vermilion: told apart with any kind of colour vision.
-_INSIDE, _OUTSIDE = "#0072B2", "#D55E00"
+    from mgvm.circle.base import CircularDistribution
+
 _ARC = "#4D4D4D"
-_SEEN = "#B03A2E"
-_MAP = "Blues"  # one hue: darker is more probable
 
 
 def arcs(
-    dist: Any,
+    dist: CircularDistribution,
     x: ArrayLike,
     y: ArrayLike,
     ax: Axes | None = None,
@@ -100,7 +99,7 @@ def arcs(
     return drawn
 
 
-def _places(dist: Any, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
+def _places(dist: CircularDistribution, x: ArrayLike, y: ArrayLike) -> NDArray[np.float64]:
     """Shape (distributions, 2)."""
     if not (hasattr(dist, "interval") and hasattr(dist, "batch_shape")):
         raise TypeError(
@@ -135,12 +134,14 @@ def _needles(
     beyond = np.mod(angles[:, None] - ends[..., 0], 2 * np.pi)
     inside = (beyond <= ends[..., 1] - ends[..., 0]).any(axis=1)
     lines = [1.3 * size * np.stack([np.zeros(2), tip]) for tip in _turned(angles, compass)]
-    colors = np.where(inside, _INSIDE, _OUTSIDE).tolist()
+    colors = np.where(inside, BLUE, VERMILION).tolist()
     options = {"colors": colors, "linewidth": 0.09 * size, "capstyle": "round", "zorder": 3}
     return _glyphs(ax, lines, places, options)
 
 
-def _glyphs(ax: Axes, lines: Sequence[Any], places: NDArray[np.float64], options: dict[str, Any]) -> LineCollection:
+def _glyphs(
+    ax: Axes, lines: Sequence[FloatArray], places: NDArray[np.float64], options: dict[str, Any]
+) -> LineCollection:
     """Lines in points, each about its place."""
     from matplotlib.collections import LineCollection
 
@@ -151,7 +152,7 @@ def _glyphs(ax: Axes, lines: Sequence[Any], places: NDArray[np.float64], options
 
 
 def predictive_density(
-    dist: Any,
+    dist: CircularDistribution,
     x: ArrayLike,
     ax: Axes | None = None,
     *,
@@ -216,12 +217,12 @@ def predictive_density(
     density = np.asarray(dist[:, None].pdf(scale.angle(places[:steps])))
     shades = density[:, np.arange(places.size) % steps]
     ax = flat_axes(ax)
-    options = {"cmap": _MAP, "vmin": 0.0, "shading": "nearest", "rasterized": True, **mesh_options}
+    options = {"cmap": SHADES, "vmin": 0.0, "shading": "nearest", "rasterized": True, **mesh_options}
     drawn = ax.pcolormesh(inputs, places, shades.T, **options)
     if seen is not None:
         for turn in range(-count, count + 1):
             heights = scale.coordinate(seen[1]) + turn * scale.turn
-            ax.scatter(seen[0], heights, s=9.0, color=_SEEN, linewidths=0.0, zorder=2.5)
+            ax.scatter(seen[0], heights, s=9.0, color=SEEN, linewidths=0.0, zorder=2.5)
     ticks, names = scale.ticks(count, 1 if unit == "compass" else 2)
     ax.set_yticks(ticks, names)
     ax.set_ylim(places[0], places[-1])
@@ -248,7 +249,7 @@ def roses_on_map(
     y: ArrayLike,
     ax: Axes | None = None,
     *,
-    dist: Any = None,
+    dist: CircularDistribution | None = None,
     at: ArrayLike | None = None,
     size: float = 48.0,
     bins: int = 24,
@@ -353,7 +354,7 @@ def _centres(at: ArrayLike, count: int) -> FloatArray:
     return centres
 
 
-def _points(ax: Axes) -> Any:
+def _points(ax: Axes) -> Transform:
     """The transform of sizes in points: a figure's own scale is in inches."""
     from matplotlib.transforms import Affine2D
 

@@ -10,16 +10,19 @@ from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import flat_axes, solid_axes
+from mgvm.plots._axes import SEEN, SHADES, flat_axes, solid_axes
 from mgvm.plots._torus import on_grid
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.lines import Line2D
+
+    from mgvm.pca import CircularPCA, KinematicTree
 
 _LINK, _SEEN, _TRUE = "#D1495B", "#6C7A89", "#1A1A1A"
 
 
-def joint_places(model: Any, angles: ArrayLike) -> list[FloatArray]:
+def joint_places(model: CircularPCA, angles: ArrayLike) -> list[FloatArray]:
     """For every marker the points from its parent, or its fixed point, over hidden joints to itself.
 
     The last of marker m is c_m + Σ_d a_md cos φ_d + b_md sin φ_d, the model's own place of the marker.
@@ -56,14 +59,14 @@ def joint_places(model: Any, angles: ArrayLike) -> list[FloatArray]:
 
 
 def skeleton(
-    model: Any,
+    model: CircularPCA,
     angles: ArrayLike,
     ax: Axes | None = None,
     *,
     observed: ArrayLike | None = None,
     truth: ArrayLike | None = None,
     **line_options: Any,
-) -> list[Any]:
+) -> list[Line2D]:
     """Links from c over joints c + Σ_d a_d cos φ_d + b_d sin φ_d to the markers, for one frame or for several.
 
     Several frames are drawn over each other, the first one light and the last one dark. Squares are fixed points, open
@@ -119,7 +122,7 @@ def skeleton(
     ]
     axes: Any = flat_axes(ax) if tree.dimension == 2 else solid_axes(ax)
     options = {"linewidth": 2.4, "solid_capstyle": "round", "label": "skeleton", **line_options}
-    drawn: list[Any] = []
+    drawn: list[Line2D] = []
     for frame, colour in enumerate(_colours(count)):
         for marker, chain in enumerate(chains):
             drawn += _draw_chain(axes, chain[frame], tree.parents[marker] < 0, {"color": colour, **options})
@@ -132,7 +135,7 @@ def skeleton(
     return drawn
 
 
-def _tree_of(model: Any) -> Any:
+def _tree_of(model: CircularPCA) -> KinematicTree:
     if not hasattr(model, "A_"):
         raise TypeError(f"model must be a fitted CircularPCA, got {type(model).__name__}; call fit first")
     tree = getattr(getattr(model, "structure_", None), "tree", None)
@@ -162,8 +165,8 @@ def _colours(count: int) -> list[Any]:
     return list(colormaps["viridis_r"](np.linspace(0.12, 0.95, count)))
 
 
-def _draw_chain(ax: Any, chain: FloatArray, is_root: bool, options: dict[str, Any]) -> list[Any]:
-    links: list[Any] = ax.plot(*chain.T, **options)
+def _draw_chain(ax: Any, chain: FloatArray, is_root: bool, options: dict[str, Any]) -> list[Line2D]:
+    links: list[Line2D] = ax.plot(*chain.T, **options)
     colour = links[0].get_color()
     beads = {"linestyle": "none", "color": colour, "zorder": 3.0}
     if len(chain) > 2:
@@ -180,7 +183,7 @@ def _label_once(ax: Any, label: str) -> None:
         line.set_label("_")
 
 
-_WIRE, _POINTS = "#B4BEC5", "#B03A2E"
+_WIRE = "#B4BEC5"
 
 
 def doughnut(
@@ -241,7 +244,7 @@ def doughnut(
     drawn.append(_draw_net(ax, place, wire_options or {}))
     # By default the order of a whole surface is its mean depth, which hides all points or none.
     ax.computed_zorder = False
-    options = {"s": 5.0, "color": _POINTS, "alpha": 0.6, "linewidths": 0, "depthshade": False, **scatter_options}
+    options = {"s": 5.0, "color": SEEN, "alpha": 0.6, "linewidths": 0, "depthshade": False, **scatter_options}
     for values in (None if seen is None else _placed(place, seen), space):
         if values is not None:
             drawn.append(ax.scatter(*values.T, **options))
@@ -287,7 +290,7 @@ def _draw_shades(ax: Any, dist: Any, place: Callable[[FloatArray], FloatArray], 
     # The square root shows the flanks as well as the modes.
     height = np.sqrt(density / density.max())
     # Not from white: a surface without mass is still seen.
-    colours = colormaps["Blues"](0.06 + 0.94 * height, alpha=0.75)
+    colours = colormaps[SHADES](0.06 + 0.94 * height, alpha=0.75)
     return ax.plot_surface(
         *_lattice(place, corners), facecolors=colours, rstride=1, cstride=1, linewidth=0, antialiased=False, shade=False
     )

@@ -15,16 +15,15 @@ from mgvm import _validation as check
 from mgvm._frames import column_names
 from mgvm._validation import FloatArray, Seed
 from mgvm.circle.highest_density import grid_levels
-from mgvm.plots._axes import Scale, flat_axes, new_figure, scale_of
+from mgvm.plots._axes import BLUE, PALE, SEEN, SHADES, Scale, flat_axes, new_figure, scale_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
+    from matplotlib.collections import PathCollection
     from matplotlib.contour import QuadContourSet
+    from matplotlib.figure import Figure, SubFigure
 
-# One hue, so that lightness alone tells: darker is more probable, in colour, in grey and in print.
-_MAP = "Blues"
 _EDGES = "#0B3C5D"
-POINTS = "#B03A2E"
 MASSES = (0.5, 0.8, 0.9, 0.95, 0.99, 0.999)
 
 
@@ -90,7 +89,7 @@ def regions(
     # Densities span orders of magnitude: every region gets a shade of its own instead of its density's.
     norm = BoundaryNorm(levels, 256, extend="both")
     closed = np.pad(density, ((0, 1), (0, 1)), mode="wrap")
-    drawn = ax.contourf(axis, axis, closed.T, levels=levels, **{"cmap": _MAP, "norm": norm, **contour_options})
+    drawn = ax.contourf(axis, axis, closed.T, levels=levels, **{"cmap": SHADES, "norm": norm, **contour_options})
     ax.contour(axis, axis, closed.T, levels=levels[:-1], colors=_EDGES, linewidths=0.5)
     dress_square(ax, scale)
     return drawn
@@ -129,7 +128,9 @@ def dress_square(ax: Axes, scale: Scale) -> None:
     ax.set_aspect("equal")
 
 
-def torus_scatter(angles: ArrayLike, ax: Axes | None = None, *, unit: str = "degrees", **scatter_options: Any) -> Any:
+def torus_scatter(
+    angles: ArrayLike, ax: Axes | None = None, *, unit: str = "degrees", **scatter_options: Any
+) -> PathCollection:
     """Points of two angles on the square of `torus_density`.
 
     Parameters
@@ -160,9 +161,12 @@ def torus_scatter(angles: ArrayLike, ax: Axes | None = None, *, unit: str = "deg
     if values.ndim != 2 or values.shape[1] != 2:
         raise ValueError(f"angles must have shape (N, 2), got {values.shape}; choose two columns, angles[:, [0, 1]]")
     scale = scale_of(unit)
-    ax = flat_axes(ax)
-    options = {"s": 2.0, "color": POINTS, "linewidths": 0.0, **scatter_options}
-    drawn = ax.scatter(*scale.coordinate(values).T, **options)
+    return _draw_points(flat_axes(ax), values, scale, scatter_options)
+
+
+def _draw_points(ax: Axes, pairs: FloatArray, scale: Scale, options: dict[str, Any]) -> PathCollection:
+    right, up = scale.coordinate(pairs).T
+    drawn = ax.scatter(right, up, **{"s": 2.0, "color": SEEN, "linewidths": 0.0, **options})
     dress_square(ax, scale)
     return drawn
 
@@ -194,7 +198,6 @@ def smooth_density(angles: FloatArray, points: int, width: float | None = None) 
     return np.clip(smooth, 0.0, None) * (points / (2.0 * np.pi)) ** dimension
 
 
-_BARS, _CURVE = "#D5D8DC", "#0072B2"
 _GRID = 120  # nodes along each angle of a panel
 
 
@@ -202,7 +205,7 @@ def torus_pairs(
     angles: ArrayLike | None = None,
     dist: Any = None,
     *,
-    fig: Any = None,
+    fig: Figure | SubFigure | None = None,
     names: Sequence[str] | None = None,
     unit: str = "degrees",
     masses: Sequence[float] = (0.5, 0.8, 0.95),
@@ -274,7 +277,10 @@ def torus_pairs(
             elif i > j:
                 regions(panels[i, j], margins.two(j, i), shares, scale, {})
             else:
-                _draw_points(panels[i, j], shown[:, [j, i]], scale)
+                pairs = shown[:, [j, i]]
+                pairs = pairs[~np.isnan(pairs).any(axis=1)]
+                size_of_dots = float(np.clip(600.0 / max(len(pairs), 1), 1.2, 8.0))
+                _draw_points(panels[i, j], pairs, scale, {"s": size_of_dots, "alpha": 0.6})
     _dress(panels, labels)
     return panels
 
@@ -346,22 +352,14 @@ def _draw_margin(ax: Axes, values: FloatArray, density: FloatArray, scale: Scale
     edges = np.linspace(low, low + scale.turn, bins + 1)
     per_radian = scale.turn / (2.0 * np.pi)
     heights = np.histogram(places, edges)[0] / max(places.size, 1) * (bins / scale.turn) * per_radian
-    ax.bar(edges[:-1], heights, width=scale.turn / bins, align="edge", color=_BARS, edgecolor="white", linewidth=0.4)
+    ax.bar(edges[:-1], heights, width=scale.turn / bins, align="edge", color=PALE, edgecolor="white", linewidth=0.4)
     axis = grid_axis(scale, _GRID)
-    ax.plot(axis, np.append(density, density[0]), color=_CURVE, linewidth=1.5)
+    ax.plot(axis, np.append(density, density[0]), color=BLUE, linewidth=1.5)
     dress_square(ax, scale)
     ax.set_aspect("auto")
     ax.set_box_aspect(1.0)
     ax.set_ylim(0.0, 1.06 * max(float(heights.max()), float(density.max())))
     ax.set_yticks([])
-
-
-def _draw_points(ax: Axes, pairs: FloatArray, scale: Scale) -> None:
-    seen = pairs[~np.isnan(pairs).any(axis=1)]
-    size = float(np.clip(600.0 / max(len(seen), 1), 1.2, 8.0))
-    right, up = scale.coordinate(seen).T
-    ax.scatter(right, up, s=size, color=POINTS, alpha=0.6, linewidths=0.0)
-    dress_square(ax, scale)
 
 
 def _dress(panels: np.ndarray, labels: list[str]) -> None:

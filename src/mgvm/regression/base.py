@@ -54,7 +54,7 @@ class BaseCircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ig
         X = _indexable(X)
         out = np.empty(_length(X))
         for rows, which, dist in self._distributions(X):
-            out[rows] = _directions(dist)[which]
+            out[rows] = find_directions(dist)[which]
         return from_radians(out, self.unit)
 
     def log_density(self, X: Any, y: ArrayLike) -> FloatArray:
@@ -123,7 +123,8 @@ def _distinct(X: Any) -> tuple[np.ndarray, np.ndarray]:
     return rows, rows
 
 
-def _directions(dist: CircularDistribution) -> FloatArray:
+def find_directions(dist: CircularDistribution) -> FloatArray:
+    """Mean directions; where none is preferred the highest mode, and 0 for the uniform distribution."""
     out = np.array(dist.mean_direction(), ndmin=1)
     none = np.flatnonzero(np.isnan(out))
     if none.size:

@@ -282,8 +282,7 @@ class CircularRegressor(MixedRegressor):
             made["planar"].set_params(recalibrate=None)  # it is judged as well without
         if "planar" in made and self.kernel is None and rows.groups is None and thins_out(rows.places, SETTINGS.look):
             # Length scales start as in one neighbourhood of the sample, not as between them.
-            near = sample_neighborhoods(rows.places, SETTINGS.look // 8, np.random.default_rng(0), 1)
-            made["planar"].set_params(kernel=default_kernels(rows.places[near]))
+            made["planar"].set_params(kernel=default_kernels(take_neighborhood(rows.places, SETTINGS.look)))
         return _fit_members(made, some, say)
 
     def _resume(self, name: str, looks: dict[str, _Fit], rows: _Rows) -> Any:
@@ -402,21 +401,14 @@ class _Rows:
         return _Rows(Training(*(part[which] for part in self.data)), place, groups, self.held_out)
 
     def sample(self, size: int, rng: np.random.Generator) -> _Rows:
-        """About so many distinct inputs with all their rows; whole groups, where there are any.
-
-        Where a random sample would be much less dense than all inputs, it is taken in neighbourhoods instead, so that
-        length scales and scatter are those of all.
-        """
+        """About so many distinct inputs with all their rows; whole groups, where there are any."""
         if self.groups is not None:
             first = np.unique(self.input_of_row, return_index=True)[1]
             order = rng.permutation(int(self.groups.max()) + 1)
             reached = np.cumsum(np.bincount(self.groups[first], minlength=order.size)[order])
             chosen = order[: max(2, int(np.searchsorted(reached, size)) + 1)]
             return self.take(np.flatnonzero(np.isin(self.groups, chosen)))
-        if thins_out(self.places, size):
-            chosen = sample_neighborhoods(self.places, size, rng)
-        else:
-            chosen = rng.choice(self.n_inputs, size, replace=False)
+        chosen = sample_places(self.places, size, rng)
         return self.take(np.flatnonzero(np.isin(self.input_of_row, chosen)))
 
 
@@ -448,6 +440,24 @@ def sample_neighborhoods(places: FloatArray, size: int, rng: np.random.Generator
         nearest = tree.query(places[centre], size)[1]
         free[nearest[free[nearest]][: size // count]] = False
     return np.flatnonzero(~free)
+
+
+def sample_places(places: FloatArray, size: int, rng: np.random.Generator) -> np.ndarray:
+    """`size` rows drawn at random, sorted.
+
+    Where these would be much less dense than all rows, they are taken in neighbourhoods instead, so that length scales
+    and scatter are those of all.
+    """
+    if thins_out(places, size):
+        return sample_neighborhoods(places, size, rng)
+    return np.sort(rng.choice(len(places), size, replace=False))
+
+
+def take_neighborhood(places: FloatArray, size: int) -> FloatArray:
+    """The rows whose distances tell where length scales start: one neighbourhood, if a sample of `size` has several."""
+    if not thins_out(places, size):
+        return places
+    return places[sample_neighborhoods(places, size // 8, np.random.default_rng(0), 1)]
 
 
 # ---- members --------------------------------------------------------------------------------------------------------

@@ -310,7 +310,7 @@ def warn_of_length_scales(kernel: Kernel, inputs: FloatArray, level: int = 4) ->
     """Warn of length scales that make all inputs strangers or all the same, and of kernels that do not see inputs."""
     if not isinstance(kernel, Kernel):
         return
-    if all(isinstance(leaf, (WhiteKernel, ConstantKernel)) for leaf in _leaves(kernel)):
+    if all(isinstance(leaf, (WhiteKernel, ConstantKernel)) for leaf in find_leaves(kernel)):
         warnings.warn(
             f"kernel {kernel} does not depend on the inputs, so that all predictions are alike; multiply by a kernel "
             "with a length scale, as in ConstantKernel() * Matern(), or leave kernel=None",
@@ -339,12 +339,13 @@ def warn_of_length_scales(kernel: Kernel, inputs: FloatArray, level: int = 4) ->
 
 def _with_length(kernel: Kernel) -> Iterator[Kernel]:
     """Stationary parts; the length scale of a periodic kernel is in units of its own."""
-    return (leaf for leaf in _leaves(kernel) if isinstance(leaf, (RBF, RationalQuadratic)))
+    return (leaf for leaf in find_leaves(kernel) if isinstance(leaf, (RBF, RationalQuadratic)))
 
 
-def _leaves(kernel: Kernel) -> Iterator[Kernel]:
+def find_leaves(kernel: Kernel) -> Iterator[Kernel]:
+    """The kernels that a kernel is composed of."""
     parts = [value for value in kernel.get_params(deep=False).values() if isinstance(value, Kernel)]
     if not parts:
         yield kernel
     for part in parts:
-        yield from _leaves(part)
+        yield from find_leaves(part)

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mgvm._validation import FloatArray
 from mgvm.report import sections
-from mgvm.report.sections import common_unit, draw_axes, draw_figure, draw_rose
+from mgvm.report.sections import common_unit, draw_axes, draw_pairs, draw_rose
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from mgvm.mixture import TorusMixture
     from mgvm.report.page import Page
     from mgvm.workflows.results import DensityResult
 
@@ -45,26 +49,20 @@ def density_report(result: DensityResult) -> Page:
     sections.add_model(page, result)
     _add_components(page, result)
     sections.add_history(page, result.model, "The mean log density of the rows with the prior's share")
-    sections.add_scores(page, result.comparison)
-    sections.add_calibration(page, result.calibration)
     explained = (
         "For every row its log density, the component it most probably comes from, and how probably. A low log density "
         "marks a row unlike the others."
     )
-    return sections.add_rows(page, result.predictions, explained)
+    return sections.add_results(page, result, explained)
 
 
 def _add_components(page: Page, result: DensityResult, most: int = 30) -> None:
     table = result.components.iloc[:most]
-    rows = [[*row] for row in table.itertuples(index=False)]
-    more = (
-        f"The {len(rows)} heaviest of {len(result.components)} components" if len(result.components) > len(rows) else ""
-    )
-    page.table(
-        [str(name).replace("_", " ") for name in table.columns],
-        rows,
-        more or "The components, the heaviest first: weights, mean directions and resultant lengths (0 wide, 1 narrow)",
-    )
+    caption = "The components, the heaviest first: weights, mean directions and resultant lengths (0 wide, 1 narrow)"
+    if len(result.components) > most:
+        caption = f"The {most} heaviest of {len(result.components)} components"
+    names = [str(name).replace("_", " ") for name in table.columns]
+    page.table(names, table.itertuples(index=False), caption)
 
 
 # ---- pictures -------------------------------------------------------------------------------------------------------
@@ -73,10 +71,10 @@ def _add_components(page: Page, result: DensityResult, most: int = 30) -> None:
 class _OneAngle:
     """A mixture of one angle as a distribution on the circle, as far as a curve needs it."""
 
-    def __init__(self, mixture: Any):
+    def __init__(self, mixture: TorusMixture):
         self._mixture = mixture
 
-    def pdf(self, x: Any, /) -> FloatArray:
+    def pdf(self, x: ArrayLike, /) -> FloatArray:
         """Density at x."""
         return np.exp(self._mixture.score_samples(np.asarray(x)[:, None]))
 
@@ -102,22 +100,15 @@ def _add_picture(page: Page, result: DensityResult) -> None:
         _add_pairs(page, result)
 
 
-def _add_pairs(page: Page, result: DensityResult, most: int = 6, panel: float = 1.75) -> None:
-    """All pairs of at `most` so many angles, in panels of so many inches."""
-    from mgvm.plots import torus_pairs
-
+def _add_pairs(page: Page, result: DensityResult, most: int = 6) -> None:
+    """All pairs of at `most` so many angles."""
     names = result.angles[:most]
     size = len(names)
     dist = result.model if size == len(result.angles) else None
     if dist is None:
         page.text(f"The picture shows the first {size} of {len(result.angles)} angles.")
     page.figure(
-        draw_figure(
-            lambda made: torus_pairs(
-                result.Y[:, :size], dist, fig=made, names=list(names), unit=common_unit(result.units[:size])
-            ),
-            (panel * size + 0.4, panel * size + 0.4),
-        ),
+        draw_pairs(result.Y[:, :size], names, common_unit(result.units[:size]), dist),
         f"All pairs of {', '.join(names)}: histograms and fitted margins on the diagonal, fitted densities below it, "
         f"rows above it; {_describe_heaviest(result)}",
         "On the diagonal histograms and the fitted margins, below it highest-density regions of 50, 80 and 95 % "
@@ -125,7 +116,7 @@ def _add_pairs(page: Page, result: DensityResult, most: int = 6, panel: float = 
     )
 
 
-def _draw_square(ax: Any, result: DensityResult, most_points: int = 3000) -> None:
+def _draw_square(ax: Axes, result: DensityResult, most_points: int = 3000) -> None:
     from mgvm.plots import torus_density, torus_scatter
 
     unit = common_unit(result.units)
@@ -140,9 +131,8 @@ def _draw_square(ax: Any, result: DensityResult, most_points: int = 3000) -> Non
 
 def _describe_heaviest(result: DensityResult) -> str:
     """The mean directions of the heaviest components, as text."""
-    heavy = result.components.iloc[:3]
     texts = []
-    for _, row in heavy.iterrows():
+    for _, row in result.components.iloc[:3].iterrows():
         where = ", ".join(
             f"{name} {float(row[f'{name}_mean']):.3g}{unit.symbol}"
             for name, unit in zip(result.angles, result.units, strict=True)

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mgvm import angles as circular
 from mgvm._validation import FloatArray
 from mgvm.report import sections
-from mgvm.report.sections import draw_axes, draw_figure, draw_rose
+from mgvm.report.sections import draw_axes, draw_figure, draw_pairs, draw_rose
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+    from mgvm.pca import KinematicTree
     from mgvm.report.page import Page
     from mgvm.workflows.results import PCAResult
 
@@ -44,19 +48,18 @@ def pca_report(result: PCAResult) -> Page:
     what = "One angle" if count == 1 else f"{count} angles"
     page = sections.open_page(f"{what} behind {len(result.columns)} columns", result)
     page.section("The fit")
-    if getattr(result.model.structure_, "tree", None) is not None:
-        _add_skeleton(page, result)
+    tree = getattr(result.model.structure_, "tree", None)
+    if tree is not None:
+        _add_skeleton(page, result, tree)
     _add_denoised(page, result)
     _add_angles(page, result)
     sections.add_data(page, result.data)
     sections.add_model(page, result)
     _add_loadings(page, result)
     sections.add_history(page, result.model, "The log-likelihood of a row (or its bound)")
-    sections.add_scores(page, result.comparison)
-    sections.add_calibration(page, result.calibration)
     names = [f"angle{d + 1}" for d in range(count)]
     explained = "The angles of every row, the columns without their noise, and the log-likelihood."
-    return sections.add_rows(page, result.predictions, explained, first=[*names, *result.columns])
+    return sections.add_results(page, result, explained, first=[*names, *result.columns])
 
 
 def _add_loadings(page: Page, result: PCAResult) -> None:
@@ -75,25 +78,23 @@ def _add_loadings(page: Page, result: PCAResult) -> None:
 # ---- pictures -------------------------------------------------------------------------------------------------------
 
 
-def _add_skeleton(page: Page, result: PCAResult, most: int = 6) -> None:
+def _add_skeleton(page: Page, result: PCAResult, tree: KinematicTree, most: int = 6) -> None:
     """The skeleton in at `most` so many rows."""
+    from mgvm.plots import skeleton
+
     frames = np.linspace(0, len(result.angles) - 1, min(most, len(result.angles))).astype(int)
-    tree = result.model.structure_.tree
-    flat = tree.dimension == 2
+    seen = (result.Y[frames] - result.center) / result.spread
+
+    def draw(ax: Axes) -> None:
+        skeleton(result.model, result.angles[frames], ax, observed=seen)
+
     page.figure(
-        draw_axes(lambda ax: _draw_skeleton(ax, result, frames), (4.4, 4.4), None if flat else "3d"),
+        draw_axes(draw, (4.4, 4.4), None if tree.dimension == 2 else "3d"),
         f"The skeleton of {len(tree.parents)} markers in {frames.size} rows from the first to the last, and the "
         "markers as they were seen.",
         f"The skeleton in {frames.size} rows, from light (first) to dark (last); crosses are the markers as they were "
         "seen, squares fixed points.",
     )
-
-
-def _draw_skeleton(ax: Any, result: PCAResult, frames: np.ndarray) -> None:
-    from mgvm.plots import skeleton
-
-    seen = (result.Y[frames] - result.center) / result.spread
-    skeleton(result.model, result.angles[frames], ax, observed=seen)
 
 
 def _add_denoised(page: Page, result: PCAResult, curves: int = 4, length: int = 150) -> None:
@@ -114,13 +115,10 @@ def _add_denoised(page: Page, result: PCAResult, curves: int = 4, length: int = 
 def _first_complete(Y: FloatArray, length: int) -> int:
     """The first of a stretch of rows with the fewest gaps."""
     whole = ~np.isnan(Y).any(axis=1)
-    if len(Y) <= length:
-        return 0
-    held = np.convolve(whole, np.ones(length), mode="valid")
-    return int(np.argmax(held))
+    return int(np.argmax(np.convolve(whole, np.ones(length), mode="valid"))) if len(Y) > length else 0
 
 
-def _draw_curves(made: Any, result: PCAResult, chosen: np.ndarray, rows: np.ndarray) -> None:
+def _draw_curves(made: Figure, result: PCAResult, chosen: np.ndarray, rows: np.ndarray) -> None:
     panels = np.atleast_1d(made.subplots(chosen.size, 1, sharex=True))
     for ax, m in zip(panels, chosen, strict=True):
         ax.plot(rows + 1, result.Y[rows, m], ".", color="#6C7A89", markersize=3.5)
@@ -131,8 +129,8 @@ def _draw_curves(made: Any, result: PCAResult, chosen: np.ndarray, rows: np.ndar
     panels[-1].set_xlabel("row")
 
 
-def _add_angles(page: Page, result: PCAResult, most: int = 5, panel: float = 1.75) -> None:
-    """One rose, or all pairs of at `most` so many angles in panels of so many inches."""
+def _add_angles(page: Page, result: PCAResult, most: int = 5) -> None:
+    """One rose, or all pairs of at `most` so many angles."""
     count = min(result.angles.shape[1], most)
     names = [f"angle {d + 1}" for d in range(result.angles.shape[1])]
     if count < result.angles.shape[1]:
@@ -144,13 +142,8 @@ def _add_angles(page: Page, result: PCAResult, most: int = 5, panel: float = 1.7
             "The latent angle of the rows: the area of a sector is its share of them",
         )
         return
-    from mgvm.plots import torus_pairs
-
     page.figure(
-        draw_figure(
-            lambda made: torus_pairs(result.angles[:, :count], fig=made, names=names[:count], unit=result.unit.name),
-            (panel * count + 0.4, panel * count + 0.4),
-        ),
+        draw_pairs(result.angles[:, :count], names[:count], result.unit.name),
         f"All pairs of the latent angles of {len(result.angles):,} rows; {_describe_spread(result, count)}",
         "The latent angles of the rows: histograms on the diagonal, smoothed densities below it, rows above it. "
         "Opposite edges of a square are the same line.",

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import functools
 import itertools
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -15,6 +16,10 @@ from mgvm.report.sections import draw_axes, draw_rose, dress_polar, label_input
 from mgvm.workflows.regression import NAMES
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+
+    from mgvm.circle import CircularDistribution
+    from mgvm.regression import CircularGPRegressor, CircularRegressor
     from mgvm.report.page import Page
     from mgvm.workflows.results import RegressionResult
 
@@ -54,18 +59,16 @@ def regression_report(result: RegressionResult) -> Page:
         f"{result.angle} in the data: the area of a sector is its share of the rows",
     )
     sections.add_model(page, result, _describe_model(result.model))
-    sections.add_scores(page, result.comparison)
-    sections.add_calibration(page, result.calibration)
     own = [str(name) for name in result.predictions.columns if str(name).startswith(f"{result.angle}_")]
     explained = (
         f"Predicted at {result.predicted_at}. The mean direction is where the distribution points; its resultant "
         "length says how narrowly, from 0 (not at all) to 1. Highest-density regions (HDR) are the smallest that hold "
         "50 % and 90 % of the mass: several arcs where the distribution has several modes."
     )
-    return sections.add_rows(page, result.predictions, explained, first=[*result.inputs.names, *own])
+    return sections.add_results(page, result, explained, first=[*result.inputs.names, *own])
 
 
-def _describe_model(model: Any) -> str:
+def _describe_model(model: CircularRegressor | CircularGPRegressor) -> str:
     if hasattr(model, "kernel_"):
         return f"The kernel, with its fitted numbers: `{model.kernel_}`."
     kernels = {name: part.kernel_ for name, part in model.named_estimators_.items() if hasattr(part, "kernel_")}
@@ -114,7 +117,9 @@ def _add_slice(page: Page, result: RegressionResult, number: int) -> None:
     )
 
 
-def _draw_slice(ax: Any, result: RegressionResult, number: int, places: FloatArray, dist: Any) -> None:
+def _draw_slice(
+    ax: Axes, result: RegressionResult, number: int, places: FloatArray, dist: CircularDistribution
+) -> None:
     from mgvm.plots import predictive_density
 
     seen = _raw(result, number, result.X)
@@ -163,7 +168,7 @@ def _raw(result: RegressionResult, number: int, X: FloatArray) -> FloatArray:
     return columns[number].angle_unit.from_radians(np.arctan2(X[:, begin + 1], X[:, begin]))
 
 
-def _describe_course(result: RegressionResult, places: FloatArray, dist: Any) -> str:
+def _describe_course(result: RegressionResult, places: FloatArray, dist: CircularDistribution) -> str:
     """The mean direction at five places, as text."""
     which = np.linspace(0, places.size - 1, 5).astype(int)
     means = result.unit.from_radians(dist[which].mean_direction())
@@ -172,7 +177,7 @@ def _describe_course(result: RegressionResult, places: FloatArray, dist: Any) ->
     )
 
 
-def _list_names(names: Any) -> str:
+def _list_names(names: Sequence[str]) -> str:
     *first, last = names
     return f"{', '.join(first)} and {last}" if first else str(last)
 
@@ -208,9 +213,9 @@ def _add_roses(page: Page, result: RegressionResult, places: FloatArray, seen: l
 
     dist = result.predict_dist(places)
 
-    def draw(ax: Any) -> None:
+    def draw(ax: Axes) -> None:
         _name_axes(ax, result)
-        ax.scatter(*places.T, s=12.0, color="#1C2733", linewidths=0.0)
+        ax.scatter(places[:, 0], places[:, 1], s=12.0, color="#1C2733", linewidths=0.0)
         ax.margins(0.15)
         bare = functools.partial(dress_polar, unit=result.unit, bare=True)
         roses_on_map(seen, places[:, 0], places[:, 1], ax, dist=dist, size=_rose_size(places), dress=bare)
@@ -244,29 +249,23 @@ def _add_regions(page: Page, result: RegressionResult, most_places: int = 36) ->
     )
 
 
-def _draw_regions(ax: Any, result: RegressionResult, chosen: np.ndarray, dist: Any) -> None:
+def _draw_regions(ax: Axes, result: RegressionResult, chosen: np.ndarray, dist: CircularDistribution) -> None:
     from mgvm.plots import arcs
 
-    ax.scatter(*result.X[chosen].T, s=12.0, color="#1C2733", linewidths=0.0, zorder=4)
-    arcs(
-        dist,
-        result.X[chosen, 0],
-        result.X[chosen, 1],
-        ax,
-        observed=result.y[chosen],
-        compass=_is_clock(result),
-        radius=13.0,
-    )
+    x, y = result.X[chosen].T
+    ax.scatter(x, y, s=12.0, color="#1C2733", linewidths=0.0, zorder=4)
+    arcs(dist, x, y, ax, observed=result.y[chosen], compass=_is_clock(result), radius=13.0)
     _name_axes(ax, result)
 
 
-def _draw_directions(ax: Any, result: RegressionResult, side: int = 14) -> None:
+def _draw_directions(ax: Axes, result: RegressionResult, side: int = 14) -> None:
     """Arrows on a grid of side x side places."""
-    grid = _grid(result.X, side)
+    axes = np.linspace(result.X.min(axis=0), result.X.max(axis=0), side).T
+    grid = np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
     dist = result.predict_dist(grid)
     mean, length = np.asarray(dist.mean_direction()), np.asarray(dist.resultant_length())
     shown = np.random.default_rng(0).permutation(len(result.X))[:_MOST_POINTS]
-    ax.scatter(*result.X[shown].T, s=5.0, color="#8A949E", linewidths=0.0)
+    ax.scatter(result.X[shown, 0], result.X[shown, 1], s=5.0, color="#8A949E", linewidths=0.0)
     across, up = np.nan_to_num(length * np.cos(mean)), np.nan_to_num(length * np.sin(mean))
     arrows = (up, across) if _is_clock(result) else (across, up)
     ax.quiver(*grid.T, *arrows, pivot="mid", angles="uv", color="#0072B2", scale=1.15 * side, width=0.006)
@@ -278,17 +277,11 @@ def _is_clock(result: RegressionResult) -> bool:
     return result.unit.name == "hours"
 
 
-def _name_axes(ax: Any, result: RegressionResult) -> None:
-    for name, column in zip((ax.set_xlabel, ax.set_ylabel), result.inputs.columns, strict=True):
-        name(label_input(column))
+def _name_axes(ax: Axes, result: RegressionResult) -> None:
+    across, up = result.inputs.columns
+    ax.set_xlabel(label_input(across))
+    ax.set_ylabel(label_input(up))
     ax.margins(0.06)
-
-
-def _grid(X: FloatArray, side: int) -> FloatArray:
-    """A grid over the places, in their box."""
-    low, high = X.min(axis=0), X.max(axis=0)
-    axes = [np.linspace(a, b, side) for a, b in zip(low, high, strict=True)]
-    return np.stack(np.meshgrid(*axes), axis=-1).reshape(-1, 2)
 
 
 def _spread_out(X: FloatArray, count: int) -> np.ndarray:

@@ -5,7 +5,7 @@ Figures are made without a window, in the type of the page, of a width that a ph
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,8 +17,13 @@ from mgvm.workflows.results import Calibration, Comparison, DataRead, Score, Wor
 
 if TYPE_CHECKING:
     import pandas as pd
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+    from matplotlib.projections.polar import PolarAxes
 
+    from mgvm.mixture import TorusMixture
+    from mgvm.pca import CircularPCA
+    from mgvm.plots._circle import HasDensity
     from mgvm.workflows.inputs import InputColumn
 
 # ---- sections -------------------------------------------------------------------------------------------------------
@@ -57,7 +62,7 @@ def add_model(page: Page, result: WorkflowResult, *paragraphs: str) -> Page:
     return page.table(["name", "value", "meaning"], rows, "What was fitted")
 
 
-def add_history(page: Page, model: Any, what: str) -> Page:
+def add_history(page: Page, model: TorusMixture | CircularPCA, what: str) -> Page:
     """What the fit climbed, iteration by iteration."""
     from mgvm.plots import free_energy
 
@@ -71,11 +76,19 @@ def add_history(page: Page, model: Any, what: str) -> Page:
     )
 
 
-def add_scores(page: Page, comparison: Comparison | None) -> Page:
+def add_results(page: Page, result: WorkflowResult, explained: str, *, first: Sequence[str] = ()) -> Page:
+    """How far to trust the model, and what it says of the rows: scores, calibration, predictions."""
+    _add_scores(page, result.comparison)
+    _add_calibration(page, result.calibration)
+    return _add_rows(page, result.predictions, explained, first)
+
+
+def _add_scores(page: Page, comparison: Comparison | None) -> None:
     """The model and the baselines on the same test rows."""
     page.section("Scores against other models")
     if comparison is None:
-        return page.text("No rows were held out, so there are no honest scores.")
+        page.text("No rows were held out, so there are no honest scores.")
+        return
     page.text(
         f"{_sentence(comparison.how)} A higher log-likelihood is better: it rewards a model for putting mass where "
         "rows turned out to be. The difference to the best model is taken row by row, with its standard error; below "
@@ -84,29 +97,26 @@ def add_scores(page: Page, comparison: Comparison | None) -> Page:
     measures = list(dict.fromkeys(name for score in comparison.scores for name in score.measures))
     held_out = "held-out " if comparison.held_out else ""
     columns = ["model", f"{held_out}log-likelihood (nats per observation)", "difference to the best model", *measures]
-    rows = [[_name(score), *_numbers(score), *(score.measures.get(m) for m in measures)] for score in comparison.scores]
+    rows = [[*_describe(score), *(score.measures.get(m) for m in measures)] for score in comparison.scores]
     best = [number for number, score in enumerate(comparison.scores) if score.ours]
     caption = f"Means over {comparison.rows:,} test rows ± standard errors, best first; the fitted model is marked"
     page.table(columns, rows, caption, best=best)
     for sentence in comparison.unconverged:
         page.text(_sentence(sentence))
-    return page
 
 
-def _name(score: Score) -> str:
-    return f"{score.name} (the fitted model)" if score.ours else score.name
-
-
-def _numbers(score: Score) -> tuple[str, str]:
+def _describe(score: Score) -> tuple[str, str, str]:
+    name = f"{score.name} (the fitted model)" if score.ours else score.name
     value = f"{score.log_likelihood:.3f} ± {score.standard_error:.3f}".replace("-", "−")
-    return value, "–" if score.best else f"{score.difference:.3f} ± {score.difference_error:.3f}"
+    return name, value, "–" if score.best else f"{score.difference:.3f} ± {score.difference_error:.3f}"
 
 
-def add_calibration(page: Page, found: Calibration | None) -> Page:
+def _add_calibration(page: Page, found: Calibration | None) -> None:
     """Whether highest-density regions that claim a share of the mass hold that share of the rows."""
     page.section("Calibration")
     if found is None:
-        return page.text("No rows were held out, so it is not known whether the uncertainty is right.")
+        page.text("No rows were held out, so it is not known whether the uncertainty is right.")
+        return
     from mgvm.plots import pit_histogram, reliability
 
     count = found.pit.size
@@ -123,34 +133,27 @@ def add_calibration(page: Page, found: Calibration | None) -> Page:
     )
     bars = max(4, min(10, count // 8))
     heights = np.histogram(found.pit, bins=bars, range=(0.0, 1.0))[0] * (bars / count)
-    return page.figure(
-        draw_axes(lambda ax: _label_axis(pit_histogram(found.pit, ax, bins=bars), found.what), (4.4, 4.2)),
+
+    def draw_pit(ax: Axes) -> None:
+        pit_histogram(found.pit, ax, bins=bars)
+        ax.set_xlabel(found.what if len(found.what) < 50 else "value")
+
+    page.figure(
+        draw_axes(draw_pit, (4.4, 4.2)),
         f"Histogram of {bars} bars, between {heights.min():.2f} and {heights.max():.2f} high; near 1 if the "
         "uncertainty is right.",
         f"Flat where the uncertainty is right: {found.what}",
     )
 
 
-def _label_axis(bars: Any, what: str) -> None:
-    bars[0].axes.set_xlabel(what if len(what) < 50 else "value")
-
-
-def add_rows(page: Page, frame: pd.DataFrame, text: str, *, first: Sequence[str] = (), most: int = 12) -> Page:
+def _add_rows(page: Page, frame: pd.DataFrame, text: str, first: Sequence[str], most: int = 12) -> Page:
     """The first rows of a table of results, at `most` so many, the columns named in `first` before the others."""
     page.section("Predictions").text(text)
     names = [*first, *(name for name in map(str, frame.columns) if name not in first)]
-    shown = frame.iloc[:most]
-    rows: Iterable[Sequence[Any]] = (
-        [None if _is_missing(shown[name].iloc[i]) else shown[name].iloc[i] for name in names] for i in range(len(shown))
-    )
+    shown = frame[names].iloc[:most].astype(object)
+    rows = shown.where(shown.notna(), None).to_numpy().tolist()
     caption = f"The first {len(shown)} of {len(frame):,} rows" if len(frame) > len(shown) else "All rows"
     return page.table(names, rows, caption)
-
-
-def _is_missing(value: Any) -> bool:
-    import pandas as pd
-
-    return bool(pd.isna(value))
 
 
 def _sentence(text: str) -> str:
@@ -178,7 +181,7 @@ def draw_figure(draw: Callable[[Figure], object], size: tuple[float, float]) -> 
         return made
 
 
-def dress_polar(ax: Any, unit: Unit, *, bare: bool = False) -> None:
+def dress_polar(ax: PolarAxes, unit: Unit, *, bare: bool = False) -> None:
     """Polar axes with the ticks of a unit, or bare of all labels."""
     from matplotlib.ticker import MaxNLocator
 
@@ -205,7 +208,7 @@ def _degrees(unit: Unit, angle: float) -> str:
     return f"{float(unit.from_radians(angle)):.{0 if unit.turn > 24.0 else 1}f}{unit.symbol}".replace("-", "−")
 
 
-def draw_rose(angles: FloatArray, unit: Unit, dist: Any = None) -> Figure:
+def draw_rose(angles: FloatArray, unit: Unit, dist: HasDensity | None = None) -> Figure:
     """Rose histogram of angles, and the density of a distribution over it."""
     from mgvm import plots
 
@@ -218,7 +221,17 @@ def draw_rose(angles: FloatArray, unit: Unit, dist: Any = None) -> Figure:
     return draw_axes(draw, (3.9, 3.9), "polar")
 
 
-def common_unit(units: tuple[Unit, ...]) -> str:
+def draw_pairs(
+    angles: FloatArray, names: Sequence[str], unit: str, dist: TorusMixture | None = None, panel: float = 1.75
+) -> Figure:
+    """All pairs of angles (n, D), and the densities of a distribution, in panels of so many inches."""
+    from mgvm.plots import torus_pairs
+
+    side = panel * len(names) + 0.4
+    return draw_figure(lambda made: torus_pairs(angles, dist, fig=made, names=names, unit=unit), (side, side))
+
+
+def common_unit(units: Sequence[Unit]) -> str:
     """The unit of the axes where several angles share them: theirs, or degrees."""
     names = {unit.name for unit in units}
     return names.pop() if len(names) == 1 else "degrees"

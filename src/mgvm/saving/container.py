@@ -17,7 +17,7 @@ import math
 import os
 import zipfile
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import IO, Any, BinaryIO, NoReturn
 
 import numpy as np
 
@@ -135,7 +135,7 @@ class Container:
             raise ModelFileError(f"{self._path} does not hold together: {name}, {error}") from None
 
 
-def _check_header(member: Any, size: int) -> None:
+def _check_header(member: IO[bytes], size: int) -> None:
     """Refuse what is no array of numbers, or claims more numbers than there are bytes for."""
     version = np.lib.format.read_magic(member)
     if version != (1, 0):
@@ -147,7 +147,7 @@ def _check_header(member: Any, size: int) -> None:
         raise ValueError(f"an array of shape {shape} in {size - member.tell():,} bytes")
 
 
-def _refuse(word: str) -> Any:
+def _refuse(word: str) -> NoReturn:
     raise ValueError(f"{word} is no number of JSON")
 
 

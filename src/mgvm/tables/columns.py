@@ -28,7 +28,7 @@ class RefusedError(Exception):
     """Writing would destroy something, or cannot be done where it was asked for."""
 
 
-def shown(value: Any, width: int = 60) -> str:
+def shown(value: object, width: int = 60) -> str:
     """What a message shows of a name or a cell: its repr, cut where it is long."""
     text = str(value)
     return repr(text) if len(text) <= width else f"{text[: width - 1]!r}…"
@@ -116,8 +116,8 @@ def numbers(frame: pd.DataFrame, name: str) -> FloatArray:
     column = frame[name]
     if is_time(column):
         raise TableError(
-            f"column {shown(name)} holds time stamps ({_first_text(column)}), not numbers; make them hours, days or a "
-            "time of day (on the command line --time-as hours, days or time-of-day)"
+            f"column {shown(name)} holds time stamps ({shown(first_value(column))}), not numbers; make them hours, "
+            "days or a time of day (on the command line --time-as hours, days or time-of-day)"
         )
     if column.dtype.kind in "iufb":
         values = column.to_numpy(dtype=float, na_value=np.nan)
@@ -200,22 +200,21 @@ def _ungrouped(cell: str) -> str:
     return re.sub(r"[^-+\d]", "", whole) + "." + part
 
 
-def is_missing(cell: Any) -> bool:
+def is_missing(cell: object) -> bool:
     """Whether a cell is None, NaN, NaT, pandas' NA or blank."""
     if cell is None or (isinstance(cell, str) and not cell.strip()):
         return True
     return type(cell).__name__ in ("NAType", "NaTType") or (isinstance(cell, float) and np.isnan(cell))
 
 
+def first_value(column: pd.Series) -> object:
+    """The first cell of a column that is not missing; None where there is none."""
+    return next((cell for cell in column if not is_missing(cell)), None)
+
+
 def is_time(column: pd.Series) -> bool:
     """Whether a column holds time stamps: by its type, or because its first value is written like one."""
-    if column.dtype.kind == "M" or str(column.dtype).startswith("datetime64"):
-        return True
-    if column.dtype.kind in "iufbc":
-        return False
-    first = next((cell for cell in column if not is_missing(cell)), None)
+    if column.dtype.kind in "Miufbc":
+        return column.dtype.kind == "M"
+    first = first_value(column)
     return hasattr(first, "hour") or (isinstance(first, str) and _TIME.fullmatch(first) is not None)
-
-
-def _first_text(column: pd.Series) -> str:
-    return shown(next(cell for cell in column if not is_missing(cell)))

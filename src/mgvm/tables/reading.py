@@ -91,10 +91,11 @@ def read_table(
             frame = frame.replace(dict.fromkeys([*missing, *_as_numbers(missing)]))
     else:
         between = separator or ("\t" if ".tsv" in [suffix.lower() for suffix in path.suffixes] else ",")
+        options = {"sep": between, "decimal": decimal, "na_values": list(missing)}
         try:
-            frame = _read_text(path, limit, "utf-8-sig", between, decimal, missing)
+            frame = _read_text(path, limit, "utf-8-sig", options)
         except UnicodeDecodeError:  # what spreadsheets write where they do not write UTF-8, all 256 letters
-            frame = _read_text(path, limit, "cp1252", between, decimal, missing)
+            frame = _read_text(path, limit, "cp1252", options)
     if not len(frame.columns) or not len(frame):
         raise TableError(
             f"{path} has {'no rows below its header' if len(frame.columns) else 'no columns'}; nothing to read"
@@ -256,20 +257,25 @@ def _free_memory() -> int:
     return max(min(found, default=8 * 2**30), 0)
 
 
-def _read_text(
-    path: Path, limit: int, encoding: str, between: str, decimal: str, missing: Sequence[str]
-) -> pd.DataFrame:
+def _read_text(path: Path, limit: int, encoding: str, options: dict[str, Any], low_memory: bool = True) -> pd.DataFrame:
+    import pandas as pd
+
     with _open_text(path, limit, encoding) as lines:
-        _refuse_header(path, [line for line in islice(lines, 20) if line.strip()], between)
+        _refuse_header(path, [line for line in islice(lines, 20) if line.strip()], options["sep"])
     try:
+        with _open_text(path, limit, encoding) as lines, warnings.catch_warnings():
+            warnings.simplefilter("error", pd.errors.ParserWarning)
+            warnings.simplefilter("error" if low_memory else "ignore", pd.errors.DtypeWarning)
+            frame = pd.read_csv(lines, skipinitialspace=True, index_col=False, low_memory=low_memory, **options)
+    except (TableError, UnicodeDecodeError):
+        raise
+    except pd.errors.DtypeWarning:  # parts of a column were read as numbers and parts as text: all in one go, then
+        return _read_text(path, limit, encoding, options, low_memory=False)
+    except (pd.errors.ParserWarning, ValueError) as error:  # a ParserError is a ValueError
         with _open_text(path, limit, encoding) as lines:
-            return _parse(path, lines, between, decimal, missing, low_memory=True)
-    except _MixedTypesError:  # parts of a column were read as numbers and parts as text: all in one go, then
-        with _open_text(path, limit, encoding) as lines:
-            return _parse(path, lines, between, decimal, missing, low_memory=False)
-    except _NoTableError as error:
-        with _open_text(path, limit, encoding) as lines:
-            raise TableError(f"{path} is no table: {_ragged(lines, between) or _short(error)}") from None
+            raise TableError(f"{path} is no table: {_ragged(lines, options['sep']) or _short(error)}") from None
+    _refuse_long_names(path, frame)
+    return frame
 
 
 def _refuse_header(path: Path, lines: list[str], between: str, most_columns: int = 100_000) -> None:
@@ -293,35 +299,6 @@ def _refuse_header(path: Path, lines: list[str], between: str, most_columns: int
                 f"{path} is separated by {name}: its first line is {shown(header)}; read it with separator={mark} "
                 f"(on the command line --separator {mark}){more}"
             )
-
-
-class _NoTableError(Exception):
-    """The parser found no table."""
-
-
-class _MixedTypesError(Exception):
-    """Parts of a column were taken for numbers and parts for text."""
-
-
-def _parse(
-    path: Path, lines: _Lines, between: str, decimal: str, missing: Sequence[str], *, low_memory: bool
-) -> pd.DataFrame:
-    import pandas as pd
-
-    options: dict[str, Any] = {"sep": between, "decimal": decimal, "na_values": list(missing), "index_col": False}
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("error", pd.errors.ParserWarning)
-            warnings.simplefilter("error" if low_memory else "ignore", pd.errors.DtypeWarning)
-            frame = pd.read_csv(lines, skipinitialspace=True, low_memory=low_memory, **options)
-    except (TableError, UnicodeDecodeError):
-        raise
-    except pd.errors.DtypeWarning:
-        raise _MixedTypesError from None
-    except (pd.errors.ParserError, pd.errors.ParserWarning, pd.errors.EmptyDataError, ValueError) as error:
-        raise _NoTableError(str(error)) from None
-    _refuse_long_names(path, frame)
-    return frame
 
 
 def _refuse_long_names(path: Path, frame: pd.DataFrame, longest: int = 1000) -> None:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import re
 import warnings
-from typing import TYPE_CHECKING, Any
+from datetime import datetime
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from mgvm._validation import FloatArray
-from mgvm.tables.columns import TableError, find_columns, is_missing, shown
+from mgvm.tables.columns import TableError, find_columns, first_value, is_missing, shown
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -37,24 +38,18 @@ def hours_of_day(frame: pd.DataFrame, name: str) -> FloatArray:
     array([ 6.5, 18. ])
     """
     find_columns(frame, [name])
-    cells = list(frame[name])
-    first = next((cell for cell in cells if not is_missing(cell)), None)
+    first = first_value(frame[name])
     if isinstance(first, str) and _CLOCK.fullmatch(first):
-        return np.array([_clock(cell, row, name) for row, cell in enumerate(cells)])
-    stamps = [_wall(cell) for cell in _stamps(frame[name])]
-    return np.array([np.nan if stamp is None else _since_midnight(stamp) for stamp in stamps])
+        return np.array([_clock(cell, row, name) for row, cell in enumerate(frame[name])])
+    return np.array([np.nan if is_missing(stamp) else _since_midnight(stamp) for stamp in _stamps(frame[name])])
 
 
-def _wall(stamp: Any) -> Any:
-    """A time as the clock showed it: the offset is left off, not converted."""
-    return None if is_missing(stamp) else stamp.replace(tzinfo=None)
-
-
-def _since_midnight(stamp: Any) -> float:
+def _since_midnight(stamp: datetime) -> float:
+    """Hours as the clock showed them: an offset from UTC is left off, not converted."""
     return float(stamp.hour + stamp.minute / 60.0 + (stamp.second + stamp.microsecond * 1e-6) / 3600.0)
 
 
-def _clock(cell: Any, row: int, name: str) -> float:
+def _clock(cell: object, row: int, name: str) -> float:
     if is_missing(cell):
         return float("nan")
     found = _CLOCK.fullmatch(cell) if isinstance(cell, str) else None
@@ -100,11 +95,11 @@ def elapsed(frame: pd.DataFrame, name: str, step: str, origin: str | None = None
     return ticks.to_numpy(dtype=float) / (24.0 if step == "days" else 1.0), origin
 
 
-def _stamps(column: pd.Series) -> list[Any]:
+def _stamps(column: pd.Series) -> list[datetime]:
     """Time stamps of a column, NaT where there is none."""
     import pandas as pd
 
-    if column.dtype.kind == "M" or str(column.dtype).startswith("datetime64"):
+    if column.dtype.kind == "M":
         return list(column)
     name, texts = str(column.name), [None if is_missing(cell) else str(cell) for cell in column]
     day_first = _day_first(texts, name)

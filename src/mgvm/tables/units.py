@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any, NamedTuple, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm import angles
@@ -89,14 +90,14 @@ class Unit:
         }
         return names.get(self.name, self.name if self.name in UNITS else f"of {self.turn:g}")
 
-    def like(self, values: Any) -> Self:
+    def like(self, values: ArrayLike) -> Self:
         """The same unit, signed where the values are: some negative, none above half a turn."""
         numbers = np.asarray(values, dtype=float)
         numbers = numbers[np.isfinite(numbers)]
         signed = numbers.size > 0 and numbers.min() < 0.0 and numbers.max() <= 0.5 * self.turn and not self.first
         return replace(self, signed=bool(signed))
 
-    def to_radians(self, values: Any) -> FloatArray:
+    def to_radians(self, values: ArrayLike) -> FloatArray:
         """Radians in [-π, π); NaN stays NaN."""
         if self.name == "radians":
             return np.asarray(angles.wrap(check.finite_or_nan(values, "angles")))
@@ -104,7 +105,7 @@ class Unit:
             return np.asarray(angles.from_compass(values))
         return np.asarray(angles.from_hours(check.finite_or_nan(values, "angles") - self.first, self.turn))
 
-    def from_radians(self, values: Any) -> FloatArray:
+    def from_radians(self, values: ArrayLike) -> FloatArray:
         """Numbers in this unit, from 0 to a turn, or half a turn either way where it is signed."""
         if self.name == "compass":
             numbers = np.asarray(angles.to_compass(values))
@@ -112,11 +113,11 @@ class Unit:
             numbers = self.first + np.asarray(angles.to_hours(values, self.turn))
         return np.where(numbers >= 0.5 * self.turn, numbers - self.turn, numbers) if self.signed else numbers
 
-    def length(self, radians: Any) -> FloatArray:
+    def length(self, radians: ArrayLike) -> FloatArray:
         """The length of an arc, or an error, given in radians."""
         return np.asarray(check.real(radians, "radians") * (self.turn / (2.0 * np.pi)))
 
-    def arc(self, lower: Any, upper: Any) -> tuple[FloatArray, FloatArray]:
+    def arc(self, lower: ArrayLike, upper: ArrayLike) -> tuple[FloatArray, FloatArray]:
         """The ends of an arc in the order in which this unit counts: compass bearings go the other way round."""
         ends = self.from_radians(lower), self.from_radians(upper)
         return (ends[1], ends[0]) if self.name == "compass" else ends

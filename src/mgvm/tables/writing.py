@@ -6,11 +6,11 @@ import os
 import tempfile
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, BinaryIO
+from typing import TYPE_CHECKING, BinaryIO
 
 from mgvm._atomic import atomic_write
 from mgvm.tables.columns import RefusedError, TableError
-from mgvm.tables.reading import COMPRESSED, kind_of
+from mgvm.tables.reading import kind_of
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -51,14 +51,13 @@ def write_table(frame: pd.DataFrame, path: str | Path, *, force: bool = False) -
 
 
 def _write_text(frame: pd.DataFrame, path: Path, file: BinaryIO) -> None:
-    last = path.suffix.lower()
-    packed = {".gz": "gzip", ".bz2": "bz2", ".xz": "xz", ".zip": "zip"}[last] if last in COMPRESSED else None
-    compression: dict[str, Any] | None = {"method": packed} if packed else None
-    # A date would make every file differ, and a ZIP archive needs a name for what is in it.
-    if packed == "gzip":
-        compression = {"method": "gzip", "mtime": 0}
-    elif packed == "zip":
-        compression = {"method": "zip", "archive_name": path.stem}
+    # gzip would keep a date and the name of the partial file, and a ZIP archive needs a name for what is in it.
+    compression = {
+        ".gz": {"method": "gzip", "mtime": 0, "filename": path.stem},
+        ".bz2": {"method": "bz2"},
+        ".xz": {"method": "xz"},
+        ".zip": {"method": "zip", "archive_name": path.stem},
+    }.get(path.suffix.lower())
     frame.to_csv(file, index=False, sep="\t" if ".tsv" in path.suffixes else ",", compression=compression)
 
 

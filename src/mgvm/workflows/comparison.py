@@ -19,10 +19,10 @@ from mgvm._progress import Callback
 from mgvm._validation import FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.inference.result import ConvergenceWarning
+from mgvm.regression.base import find_directions
 from mgvm.regression.front_door import sample_neighborhoods, thins_out
 from mgvm.regression.prediction import on_own_nodes
 from mgvm.tables.units import Unit
-from mgvm.workflows.predictions import find_directions
 from mgvm.workflows.results import Calibration, Comparison, Score
 
 Model = TypeVar("Model")
@@ -101,13 +101,12 @@ def split_rows(
 
 
 class TimedFit(NamedTuple, Generic[Model]):
-    """A fitted model, its seconds, whether it converged, the warnings of other kinds, and why it did not converge."""
+    """A fitted model, its seconds, why it did not converge if it did not, and the warnings of other kinds."""
 
     model: Model
     seconds: float
-    converged: bool
+    unconverged: str
     warnings: tuple[str, ...]
-    unconverged: str = ""
 
 
 def time_fit(fit: Callable[[], Model]) -> TimedFit[Model]:
@@ -125,7 +124,7 @@ def time_fit(fit: Callable[[], Model]) -> TimedFit[Model]:
     if any("interrupted" in text for text in not_converged):
         raise KeyboardInterrupt
     others = tuple(text for text in texts if text not in not_converged)
-    return TimedFit(model, seconds, not not_converged, others, "; ".join(not_converged))
+    return TimedFit(model, seconds, "; ".join(not_converged), others)
 
 
 # ---- the comparison -------------------------------------------------------------------------------------------------
@@ -174,13 +173,17 @@ class Evaluation(NamedTuple):
     calibration: Calibration | None = None
     model: Any = None
 
+    def sentences(self, uniform: float | None = None) -> list[str]:
+        """How far to trust what was found; `uniform` is the log density of knowing nothing."""
+        found = [] if self.comparison is None else self.comparison.sentences(uniform)
+        return found if self.calibration is None else [*found, self.calibration.sentence]
+
 
 class ModelScores(NamedTuple):
     """A model's scores of all test rows, and what its fits were like."""
 
     name: str
     rows: RowScores
-    converged: bool = True
     seconds: float = 0.0
     unconverged: str = ""
 
@@ -199,9 +202,8 @@ def compare_models(candidates: Mapping[str, Candidate], splits: Splits, what: st
             parts.append(candidate.score(fits[-1].model, test))
             done += candidate.work
         ours = ours or fits[-1].model
-        rows = RowScores.join(parts)
-        reason = next((fit.unconverged for fit in fits if not fit.converged), "")
-        results.append(ModelScores(name, rows, not reason, sum(fit.seconds for fit in fits), reason))
+        reason = next((fit.unconverged for fit in fits if fit.unconverged), "")
+        results.append(ModelScores(name, RowScores.join(parts), sum(fit.seconds for fit in fits), reason))
     tested = results[0].rows
     comparison = Comparison(splits.how, tested.log_density.size, rank_models(results))
     return Evaluation(comparison, calibrate(tested, what), ours)
@@ -239,7 +241,7 @@ def rank_models(results: Sequence[ModelScores]) -> tuple[Score, ...]:
                 difference=float(gap.mean()),
                 difference_error=deviation / root,
                 measures={name: float(part.mean()) for name, part in result.rows.measures.items()},
-                converged=result.converged,
+                converged=not result.unconverged,
                 seconds=result.seconds,
                 unconverged=result.unconverged,
             )

@@ -32,7 +32,7 @@ from mgvm.workflows.comparison import (
 )
 from mgvm.workflows.options import DensityOptions, unit_of
 from mgvm.workflows.predictions import add_columns
-from mgvm.workflows.results import ColumnRead, DataRead, DensityResult, Parameter, Run, load_saved
+from mgvm.workflows.results import ColumnRead, DataRead, DensityResult, Parameter, Run, load_saved, note_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -204,15 +204,15 @@ def _check_components(components: int | str, rows: int) -> int | str:
 def _describe_data(source: str, names: tuple[str, ...], columns: Sequence[AngleColumn], used: np.ndarray) -> DataRead:
     """What was read, and what becomes of gaps."""
     gaps = np.column_stack([np.isnan(column.raw) for column in columns])
-    some = int((gaps.any(axis=1) & used).sum())
-    notes = [f"Rows without some of the angles, trained on by what they have: {some:,}."] if some else []
-    if not used.all():
-        notes.append(f"Rows without any angle, not trained on: {int((~used).sum()):,}.")
+    notes = (
+        *note_rows("Rows without some of the angles, trained on by what they have", gaps.any(axis=1) & used),
+        *note_rows("Rows without any angle, not trained on", ~used),
+    )
     reads = [
         ColumnRead.of(name, "angle", column.unit.description, column.raw)
         for name, column in zip(names, columns, strict=True)
     ]
-    return DataRead(source, len(used), int(used.sum()), tuple(reads), tuple(notes))
+    return DataRead(source, len(used), int(used.sum()), tuple(reads), notes)
 
 
 # ---- held-out scores ------------------------------------------------------------------------------------------------
@@ -221,9 +221,9 @@ def _describe_data(source: str, names: tuple[str, ...], columns: Sequence[AngleC
 class _Density(Protocol):
     """What a baseline can do."""
 
-    def fit(self, Y: FloatArray) -> Any: ...
+    def fit(self, Y: FloatArray, /) -> _Density: ...
 
-    def score_samples(self, Y: FloatArray) -> FloatArray: ...
+    def score_samples(self, Y: FloatArray, /) -> FloatArray: ...
 
 
 class _Independent:
@@ -275,7 +275,7 @@ def _baselines(model: TorusMixture, dimension: int) -> dict[str, _Density]:
 def _compare(model: TorusMixture, Y: FloatArray, splits: Splits, progress: Callback) -> Evaluation:
     """The mixture, fitted to the training rows of the last split, and the baselines on the test rows of the splits."""
 
-    def fit(estimator: _Density, rows: np.ndarray) -> Any:
+    def fit(estimator: _Density, rows: np.ndarray) -> _Density:
         return estimator.fit(Y[rows])
 
     def score(fitted: _Density, rows: np.ndarray) -> RowScores:
@@ -363,16 +363,10 @@ def _summarize(fitted: _Fitted, components: pd.DataFrame, evaluation: Evaluation
     names, count = fitted.names, fitted.model.n_components_
     heaviest = float(components["weight"].iloc[0])
     kind = "the joint density of " + ", ".join(names) if len(names) > 1 else f"the density of {names[0]}"
-    found = [
-        f"One distribution describes {kind}."
-        if count == 1
-        else f"{count} components make up {kind}; the heaviest holds {heaviest:.0%}."
-    ]
-    if evaluation.comparison is not None:
-        found.extend(evaluation.comparison.sentences(uniform=-len(names) * float(np.log(2.0 * np.pi))))
-    if evaluation.calibration is not None:
-        found.append(evaluation.calibration.sentence)
-    return tuple(found)
+    found = f"{count} components make up {kind}; the heaviest holds {heaviest:.0%}."
+    if count == 1:
+        found = f"One distribution describes {kind}."
+    return (found, *evaluation.sentences(uniform=-len(names) * float(np.log(2.0 * np.pi))))
 
 
 def _parameters(model: TorusMixture) -> tuple[Parameter, ...]:

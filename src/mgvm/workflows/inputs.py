@@ -42,11 +42,7 @@ class InputColumn:
         """Its unit for people."""
         if self.kind in ("hours", "days"):
             return f"{self.kind} since {str(self.origin).replace('T00:00:00', '')}"
-        return {
-            "number": "",
-            "angle": Unit(self.unit).description if self.kind == "angle" else "",
-            "time-of-day": "hours of the day",
-        }[self.kind]
+        return self.angle_unit.description if self.circular else ""
 
     @property
     def angle_unit(self) -> Unit:

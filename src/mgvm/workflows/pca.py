@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -31,7 +32,7 @@ from mgvm.workflows.comparison import (
 )
 from mgvm.workflows.options import PCAOptions
 from mgvm.workflows.predictions import add_columns
-from mgvm.workflows.results import ColumnRead, DataRead, Parameter, PCAResult, Run, load_saved
+from mgvm.workflows.results import ColumnRead, DataRead, Parameter, PCAResult, Run, load_saved, note_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -78,18 +79,22 @@ def run_pca(
     ['a', 'b', 'c', 'angle1', 'a_denoised', 'b_denoised', 'c_denoised', 'log_likelihood']
     """
     begin = time.perf_counter()
-    names, values = _read(table, options, source)
-    used = np.asarray(~np.isnan(values).all(axis=1))
-    scale = _Scale(np.nanmean(values, axis=0), np.nanstd(values, axis=0)) if options.scale else _unscaled(len(names))
-    Y = (values - scale.center) / scale.spread
-    model = _build_model(options, int(used.sum()))
-    evaluation = _compare(model, Y[used], scale, options, progress) if options.compare else Evaluation()
+    if not options.columns:
+        raise TableError("there are no columns; name at least two")
+    read = _Columns.read(table, options.columns)
+    read.refuse_what_tells_nothing(source)
+    scale = _Scale(np.zeros(len(read.names)), np.ones(len(read.names)))
+    if options.scale:
+        scale = _Scale(np.nanmean(read.values, axis=0), np.nanstd(read.values, axis=0))
+    Y = scale.apply(read.values[read.used])
+    model = _build_model(options, len(Y))
+    evaluation = _compare(model, Y, scale, options, progress) if options.compare else Evaluation()
     progress(0, 0, "fitting to all rows")
-    fit = time_fit(lambda: model.fit(Y[used]))
+    fit = time_fit(lambda: model.fit(Y))
     slow = (f"the numbers of the fit may still change: {fit.unconverged}",) if fit.unconverged else ()
-    fitted = _Fitted(fit.model, names, Unit(options.unit or "degrees"), scale)
-    data = _describe_data(source, names, values, used, scaled=options.scale)
-    return _result(table, values, fitted, evaluation, Run(data, options.seed, begin, (*fit.warnings, *slow)))
+    fitted = _Fitted(fit.model, Unit(options.unit or "degrees"), scale)
+    data = DataRead(source, len(read.values), len(Y), read.describe(), _notes(read, scaled=options.scale))
+    return _result(table, read, fitted, evaluation, Run(data, options.seed, begin, (*fit.warnings, *slow)))
 
 
 @single_thread
@@ -124,19 +129,16 @@ def apply_pca(
     """
     begin = time.perf_counter()
     model, notes = load_saved(path, "pca")
-    names = tuple(find_columns(table, notes["columns"]))
-    values = np.column_stack([numbers(table, name) for name in names])
-    used = np.asarray(~np.isnan(values).all(axis=1))
+    read = _Columns.read(table, notes["columns"])
     scale = _Scale(np.array(notes["center"], dtype=float), np.array(notes["spread"], dtype=float))
-    fitted = _Fitted(model, names, Unit(unit) if unit else Unit(**notes["unit"]), scale)
+    fitted = _Fitted(model, Unit(unit) if unit else Unit(**notes["unit"]), scale)
     progress(0, 0, "finding the angles")
     evaluation = Evaluation()
-    if used.any():
-        scored = _log_likelihood(model, (values[used] - scale.center) / scale.spread, scale)
+    if read.used.any():
+        scored = _log_likelihood(model, scale.apply(read.values[read.used]), scale)
         evaluation = score_saved(OURS, RowScores(scored), RANK, source)
-    reads = tuple(ColumnRead.of(name, "column", "", values[:, d]) for d, name in enumerate(names))
-    run = Run(DataRead(source, len(values), 0, reads), seed, begin)
-    return _result(table, values, fitted, evaluation, run)
+    run = Run(DataRead(source, len(read.values), 0, read.describe()), seed, begin)
+    return _result(table, read, fitted, evaluation, run)
 
 
 class _Scale(NamedTuple):
@@ -145,29 +147,22 @@ class _Scale(NamedTuple):
     center: FloatArray
     spread: FloatArray
 
-    @property
-    def is_scaled(self) -> bool:
-        """Whether anything is divided."""
-        return bool((self.spread != 1.0).any())
-
-
-def _unscaled(columns: int) -> _Scale:
-    return _Scale(np.zeros(columns), np.ones(columns))
+    def apply(self, values: FloatArray) -> FloatArray:
+        """What the model sees of rows."""
+        return (values - self.center) / self.spread
 
 
 class _Fitted(NamedTuple):
-    """A fitted circular PCA, its columns, the unit of the angles, and the scale of the columns."""
+    """A fitted circular PCA, the unit of the angles, and the scale of the columns."""
 
     model: CircularPCA
-    names: tuple[str, ...]
     unit: Unit
     scale: _Scale
 
 
-def _result(table: pd.DataFrame, values: FloatArray, fitted: _Fitted, evaluation: Evaluation, run: Run) -> PCAResult:
-    model, names, unit, scale = fitted
-    Y = (values - scale.center) / scale.spread
-    there = ~np.isnan(Y).all(axis=1)
+def _result(table: pd.DataFrame, read: _Columns, fitted: _Fitted, evaluation: Evaluation, run: Run) -> PCAResult:
+    model, unit, scale = fitted
+    names, there, Y = read.names, read.used, scale.apply(read.values)
     angles, denoised = np.full((len(Y), model.n_components_), np.nan), np.full(Y.shape, np.nan)
     likelihood = np.full(len(Y), np.nan)
     if there.any():
@@ -180,7 +175,7 @@ def _result(table: pd.DataFrame, values: FloatArray, fitted: _Fitted, evaluation
         data=run.data,
         model=model,
         sentences=_summarize(model, names, evaluation),
-        parameters=_parameters(model, scaled=scale.is_scaled),
+        parameters=_parameters(model, scaled=bool((scale.spread != 1.0).any())),
         comparison=evaluation.comparison,
         calibration=evaluation.calibration,
         seed=run.seed,
@@ -188,7 +183,7 @@ def _result(table: pd.DataFrame, values: FloatArray, fitted: _Fitted, evaluation
         warnings=run.warnings,
         columns=names,
         unit=unit,
-        Y=values[there],
+        Y=read.values[there],
         center=scale.center,
         spread=scale.spread,
         angles=angles[there],
@@ -197,7 +192,7 @@ def _result(table: pd.DataFrame, values: FloatArray, fitted: _Fitted, evaluation
     )
 
 
-def _log_likelihood(model: Any, Y: FloatArray, scale: _Scale) -> FloatArray:
+def _log_likelihood(model: CircularPCA | PPCA, Y: FloatArray, scale: _Scale) -> FloatArray:
     """Of scaled rows, as log densities of the columns as they are in the table."""
     return np.asarray(model.score_samples(Y) - (~np.isnan(Y)) @ np.log(scale.spread))
 
@@ -205,36 +200,47 @@ def _log_likelihood(model: Any, Y: FloatArray, scale: _Scale) -> FloatArray:
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
-def _read(table: pd.DataFrame, options: PCAOptions, source: str) -> tuple[tuple[str, ...], FloatArray]:
-    """The names of the columns and their numbers (n, M)."""
-    names = tuple(find_columns(table, options.columns))
-    if not names:
-        raise TableError("there are no columns; name at least two")
-    if len(names) < 2:
-        raise TableError(
-            f"there is one column, {names[0]!r}, and an angle shows only in two or more; name further columns"
-        )
-    values = np.column_stack([numbers(table, name) for name in names])
-    count = int((~np.isnan(values).all(axis=1)).sum())
-    if count < 4:
-        raise TableError(f"rows of {source} with a number: {count} of {len(values):,}; at least 4 are needed")
-    for name, column in zip(names, values.T, strict=True):
-        if np.isnan(column).all():
-            raise TableError(f"column {name!r} holds no value at all; leave it out")
-        refuse_constant(name, column)
-    return names, values
+class _Columns(NamedTuple):
+    """The names of the columns, their numbers (n, M), and which rows have any."""
+
+    names: tuple[str, ...]
+    values: FloatArray
+    used: np.ndarray
+
+    @staticmethod
+    def read(table: pd.DataFrame, names: Sequence[str]) -> _Columns:
+        """Columns of a table."""
+        found = tuple(find_columns(table, names))
+        values = np.column_stack([numbers(table, name) for name in found])
+        return _Columns(found, values, np.asarray(~np.isnan(values).all(axis=1)))
+
+    def describe(self) -> tuple[ColumnRead, ...]:
+        """What was read."""
+        return tuple(ColumnRead.of(name, "column", "", self.values[:, d]) for d, name in enumerate(self.names))
+
+    def refuse_what_tells_nothing(self, source: str) -> None:
+        """An error where there are too few columns or rows, or where a column has one value or none."""
+        if len(self.names) < 2:
+            raise TableError(
+                f"there is one column, {self.names[0]!r}, and an angle shows only in two or more; name further columns"
+            )
+        count = int(self.used.sum())
+        if count < 4:
+            raise TableError(f"rows of {source} with a number: {count} of {len(self.used):,}; at least 4 are needed")
+        for name, column in zip(self.names, self.values.T, strict=True):
+            if np.isnan(column).all():
+                raise TableError(f"column {name!r} holds no value at all; leave it out")
+            refuse_constant(name, column)
 
 
-def _describe_data(
-    source: str, names: tuple[str, ...], values: FloatArray, used: np.ndarray, *, scaled: bool, uneven: float = 10.0
-) -> DataRead:
-    """What was read, what becomes of gaps, and a note where spreads differ by more than a factor `uneven`."""
-    notes = []
-    some = int((np.isnan(values).any(axis=1) & used).sum())
-    if some:
-        notes.append(f"Rows without some of the columns, trained on by what they have and filled in: {some:,}.")
-    if not used.all():
-        notes.append(f"Rows without any of the columns, left out: {int((~used).sum()):,}.")
+def _notes(read: _Columns, *, scaled: bool, uneven: float = 10.0) -> tuple[str, ...]:
+    """What becomes of gaps, and a note where spreads differ by more than a factor `uneven`."""
+    names, values, used = read
+    some = np.isnan(values).any(axis=1) & used
+    notes = [
+        *note_rows("Rows without some of the columns, trained on by what they have and filled in", some),
+        *note_rows("Rows without any of the columns, left out", ~used),
+    ]
     spread = np.nanstd(values, axis=0)
     if scaled:
         notes.append("Each column is divided by its standard deviation.")
@@ -244,8 +250,7 @@ def _describe_data(
             f"{high} spreads {spread.max() / spread.min():.0f} times as far as {low} and the noise is taken to be the "
             "same in all columns: if these are different kinds of numbers, scale them (--scale)."
         )
-    reads = [ColumnRead.of(name, "column", "", values[:, d]) for d, name in enumerate(names)]
-    return DataRead(source, len(values), int(used.sum()), tuple(reads), tuple(notes))
+    return tuple(notes)
 
 
 # ---- models and held-out scores -------------------------------------------------------------------------------------
@@ -317,15 +322,11 @@ def _summarize(model: CircularPCA, names: tuple[str, ...], evaluation: Evaluatio
     """What was found and how far to trust it."""
     count = model.n_components_
     what = "One latent angle moves" if count == 1 else f"{count} latent angles move"
-    found = [
+    found = (
         f"{what} {', '.join(names[:6])}{' and others' if len(names) > 6 else ''}; what is left over has a "
         f"standard deviation of {np.sqrt(model.noise_variance_):.3g}."
-    ]
-    if evaluation.comparison is not None:
-        found.extend(evaluation.comparison.sentences())
-    if evaluation.calibration is not None:
-        found.append(evaluation.calibration.sentence)
-    return tuple(found)
+    )
+    return (found, *evaluation.sentences())
 
 
 def _parameters(model: CircularPCA, *, scaled: bool) -> tuple[Parameter, ...]:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mgvm._validation import FloatArray
-from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.exponential_family import concentrations
+from mgvm.regression.base import BaseCircularRegressor, find_directions
 from mgvm.regression.prediction import on_own_nodes
 from mgvm.tables.columns import TableError
 from mgvm.tables.units import Unit
@@ -28,7 +30,7 @@ def prediction_names(angle: str) -> list[str]:
     return [f"{angle}_mean", f"{angle}_resultant_length", f"{angle}_kappa", *ends]
 
 
-def add_columns(frame: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
+def add_columns(frame: pd.DataFrame, columns: Mapping[str, ArrayLike | None]) -> pd.DataFrame:
     """A table with further columns, none of which it may have already."""
     import pandas as pd
 
@@ -40,7 +42,9 @@ def add_columns(frame: pd.DataFrame, columns: dict[str, Any]) -> pd.DataFrame:
     return pd.concat([frame, pd.DataFrame(columns, index=frame.index)], axis=1)
 
 
-def predict_columns(model: Any, X: FloatArray, angle: str, unit: Unit, *, block: int = 1024) -> dict[str, Any]:
+def predict_columns(
+    model: BaseCircularRegressor, X: FloatArray, angle: str, unit: Unit, *, block: int = 1024
+) -> dict[str, np.ndarray]:
     """Columns of predictions at rows X (m, p) as the model takes them, by blocks; NaN where a row has one."""
     columns = {name: _empty(name, len(X)) for name in prediction_names(angle)}
     there = np.flatnonzero(~np.isnan(X).any(axis=1))
@@ -72,15 +76,6 @@ def _describe(dist: CircularDistribution, angle: str, unit: Unit) -> dict[str, n
         name: values if values.dtype == object else np.round(values, 6)
         for name, values in zip(prediction_names(angle), columns, strict=True)
     }
-
-
-def find_directions(dist: CircularDistribution) -> FloatArray:
-    """Mean directions; where none is preferred, the highest mode, and 0 for the uniform distribution."""
-    found = np.atleast_1d(np.asarray(dist.mean_direction()))
-    for n in np.flatnonzero(np.isnan(found)):
-        highest = np.asarray(dist[n].modes().location)
-        found[n] = wrap(highest[0]) if highest.size and np.isfinite(highest[0]) else 0.0
-    return found
 
 
 # ---- highest-density regions -----------------------------------------------------------------------------------------

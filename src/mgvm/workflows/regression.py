@@ -7,7 +7,7 @@ import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from sklearn.base import clone
@@ -18,10 +18,11 @@ from mgvm._progress import Callback, silent
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray
 from mgvm.circle.gvm import GvM
+from mgvm.regression.base import BaseCircularRegressor
 from mgvm.regression.baselines import GvMRegressor, KernelCircularRegressor, ProjectedGPRegressor, WrappedGPRegressor
-from mgvm.regression.front_door import CircularRegressor, StackMember, sample_neighborhoods, thins_out
+from mgvm.regression.front_door import CircularRegressor, sample_places, take_neighborhood
 from mgvm.regression.gp import CircularGPRegressor
-from mgvm.regression.prior import OFFSET, VARIANCE, default_kernels
+from mgvm.regression.prior import OFFSET, VARIANCE, default_kernels, find_leaves
 from mgvm.tables.columns import TableError, find_columns, refuse_constant
 from mgvm.tables.units import AngleColumn, Unit, read_angle
 from mgvm.workflows.comparison import (
@@ -29,6 +30,7 @@ from mgvm.workflows.comparison import (
     PIT,
     Candidate,
     Evaluation,
+    RowScores,
     Splits,
     TimedFit,
     compare_models,
@@ -41,7 +43,7 @@ from mgvm.workflows.comparison import (
 from mgvm.workflows.inputs import Inputs, find_inputs
 from mgvm.workflows.options import KERNELS, MODELS, RegressionOptions, unit_of
 from mgvm.workflows.predictions import add_columns, predict_columns, prediction_names
-from mgvm.workflows.results import ColumnRead, DataRead, Parameter, RegressionResult, Run, load_saved
+from mgvm.workflows.results import ColumnRead, DataRead, Parameter, RegressionResult, Run, load_saved, note_rows
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -56,7 +58,11 @@ NAMES = {
 }
 
 
-def name_of(model: CircularRegressor | CircularGPRegressor) -> str:
+Ours = CircularRegressor | CircularGPRegressor
+Regressor = TypeVar("Regressor", bound=BaseCircularRegressor)
+
+
+def name_of(model: Ours) -> str:
     """What a model is called in summaries."""
     if isinstance(model, CircularGPRegressor):
         return NAMES["planar"]
@@ -119,12 +125,14 @@ def run_regression(
     X, y = read.X[read.used], read.angle.radians[read.used]
     groups = None if options.groups is None else _read_groups(table, options.groups, read.used)
     data = _Training(inputs.scale(X), y, _consistent(X, groups))
-    members = build_members(kernel_by_name(options.kernel, _lengths_from(data.X), options.period), options)
-    ours = next(iter(members.values()))
+    kernel = kernel_by_name(options.kernel, take_neighborhood(data.X, CUBIC_COST.train), options.period)
+    ours = build_model(kernel, options)
     if len(y) > 1000 and isinstance(ours, CircularGPRegressor):
         ours.set_params(n_starts=1)  # so many rows leave few local optima
     splits = _split(data.X, groups, options) if options.compare else None
-    candidates = _candidates(members, data, unit)
+    others = build_baselines(kernel)
+    others.pop(name_of(ours), None)
+    candidates = _candidates({name_of(ours): ours, **others}, data, unit)
     compared = 0 if splits is None else total_work(candidates, splits)
     total = compared + 2 * candidates[name_of(ours)].work + 1
     evaluation = Evaluation()
@@ -171,13 +179,8 @@ def apply_regression(
     angle, unit, inputs = notes["angle"], Unit(**notes["unit"]), Inputs.from_dict(notes["inputs"])
     X = inputs.read(table)
     whole = ~np.isnan(X).any(axis=1)
-    columns = [ColumnRead.of(part.name, "input", part.meaning, part.raw(table)) for part in inputs.columns]
-    warnings: tuple[str, ...] = ()
-    y = np.full(len(X), np.nan)
-    if angle in table.columns:
-        read = read_angle(table, angle, unit.name)
-        y, warnings = read.radians, read.warnings
-        columns.insert(0, ColumnRead.of(angle, "angle", unit.description, read.raw))
+    read = read_angle(table, angle, unit.name) if angle in table.columns else None
+    y, warnings = (np.full(len(X), np.nan), ()) if read is None else (read.radians, read.warnings)
     scored = whole & ~np.isnan(y)
     evaluation = Evaluation()
     if scored.any():
@@ -185,17 +188,18 @@ def apply_regression(
         rows = score_angles(model.predict_dist(inputs.scale(X[scored])), y[scored], unit)
         evaluation = score_saved(name_of(model), rows, PIT, source)
     progress(0, 0, f"predicting {len(X):,} rows")
-    training_X, training_y = _training_set(model)
-    gaps = () if whole.all() else (f"Rows without an input, not predicted: {int((~whole).sum()):,}.",)
-    run = Run(DataRead(source, len(X), 0, tuple(columns), gaps), seed, begin, warnings)
-    fitted = _Fitted(model, angle, unit, inputs, inputs.unscale(training_X), training_y)
+    training = model._merged
+    training_X = inputs.unscale(np.asarray(training.inputs)[training.replicates.input_of])
+    gaps = note_rows("Rows without an input, not predicted", ~whole)
+    run = Run(DataRead(source, len(X), 0, _describe_columns(angle, read, inputs, table), gaps), seed, begin, warnings)
+    fitted = _Fitted(model, angle, unit, inputs, training_X, np.asarray(training.replicates.angles))
     return _result(table, source, X, fitted, evaluation, run)
 
 
 class _Fitted(NamedTuple):
     """A fitted regressor with its columns, the training set in numbers before scaling and radians, what it went by."""
 
-    model: Any
+    model: Ours
     angle: str
     unit: Unit
     inputs: Inputs
@@ -235,12 +239,6 @@ def _result(
     )
 
 
-def _training_set(model: CircularRegressor | CircularGPRegressor) -> tuple[FloatArray, FloatArray]:
-    """The distinct rows behind a fitted regression: inputs as it takes them, and angles."""
-    merged = model._merged
-    return np.asarray(merged.inputs)[merged.replicates.input_of], np.asarray(merged.replicates.angles)
-
-
 # ---- reading --------------------------------------------------------------------------------------------------------
 
 
@@ -266,9 +264,16 @@ def _read(table: pd.DataFrame, options: RegressionOptions, source: str) -> _Tabl
             f"rows of {source} with an angle and all inputs: {int(used.sum())} of {len(X):,}; at least 3 are needed"
         )
     refuse_constant(options.angle, angle.raw[used])
-    columns = [ColumnRead.of(options.angle, "angle", angle.unit.description, angle.raw)]
-    columns += [ColumnRead.of(part.name, "input", part.meaning, part.raw(table)) for part in inputs.columns]
-    return _TableRead(angle, inputs, X, used, tuple(columns))
+    return _TableRead(angle, inputs, X, used, _describe_columns(options.angle, angle, inputs, table))
+
+
+def _describe_columns(
+    name: str, angle: AngleColumn | None, inputs: Inputs, table: pd.DataFrame
+) -> tuple[ColumnRead, ...]:
+    """What was read: the angle, where the table has it, and the inputs."""
+    first = [] if angle is None else [ColumnRead.of(name, "angle", angle.unit.description, angle.raw)]
+    rest = (ColumnRead.of(part.name, "input", part.meaning, part.raw(table)) for part in inputs.columns)
+    return (*first, *rest)
 
 
 def _read_asked(inputs: Inputs, table: pd.DataFrame, source: str) -> FloatArray:
@@ -282,11 +287,10 @@ def _read_asked(inputs: Inputs, table: pd.DataFrame, source: str) -> FloatArray:
 def _notes(read: _TableRead, inputs: Inputs, other: tuple[str, FloatArray] | None) -> tuple[str, ...]:
     """What became of gaps and scales; `other` is the name and the inputs of a table that was predicted at."""
     no_angle, no_input = np.isnan(read.angle.raw), np.isnan(read.X).any(axis=1)
-    found = []
-    if (no_angle & ~no_input).any():
-        found.append(f"Rows without the angle, predicted but not trained on: {int((no_angle & ~no_input).sum()):,}.")
-    if no_input.any():
-        found.append(f"Rows without an input, neither trained on nor predicted: {int(no_input.sum()):,}.")
+    found = [
+        *note_rows("Rows without the angle, predicted but not trained on", no_angle & ~no_input),
+        *note_rows("Rows without an input, neither trained on nor predicted", no_input),
+    ]
     if inputs.spread:
         found.append("The inputs differ much in spread: each is divided by its standard deviation.")
     if other is not None and np.isnan(other[1]).any():
@@ -330,23 +334,16 @@ class _Training(NamedTuple):
         return _Training(self.X[rows], self.y[rows], None if self.groups is None else self.groups[rows])
 
 
-def build_model(kernel: Any, options: RegressionOptions) -> CircularRegressor | CircularGPRegressor:
+def build_model(kernel: Kernel | None, options: RegressionOptions) -> Ours:
     """The model that the predictions come from."""
     asked = check.choice(options.model, "model", MODELS)
     if asked == "gp":
         return CircularGPRegressor(kernel, noise_order=options.noise_order, random_state=options.seed)
-    members: Any = "auto" if asked == "auto" else [asked]
+    members = asked if asked == "auto" else [asked]
     return CircularRegressor(members, kernel=kernel, noise_order=options.noise_order, random_state=options.seed)
 
 
-def build_members(kernel: Any, options: RegressionOptions) -> dict[str, Any]:
-    """The models that are compared, ours first."""
-    ours = build_model(kernel, options)
-    others = {name: model for name, model in build_baselines(kernel).items() if name != name_of(ours)}
-    return {name_of(ours): ours, **others}
-
-
-def build_baselines(kernel: Any) -> dict[str, Any]:
+def build_baselines(kernel: Kernel | None) -> dict[str, BaseCircularRegressor]:
     """What it must beat."""
     return {
         NAMES["projected"]: ProjectedGPRegressor(kernel),
@@ -356,7 +353,7 @@ def build_baselines(kernel: Any) -> dict[str, Any]:
     }
 
 
-def kernel_by_name(name: str, X: FloatArray, period: float | None) -> Any:
+def kernel_by_name(name: str, X: FloatArray, period: float | None) -> Kernel | None:
     """A kernel whose length scale starts where the inputs X (n, p) suggest; None for "auto", which tries two."""
     kind = check.choice(name, "kernel", KERNELS)
     if (period is not None) != (kind == "periodic"):
@@ -369,7 +366,7 @@ def kernel_by_name(name: str, X: FloatArray, period: float | None) -> Any:
         return None
     start = default_kernels(X)[0].k1.k2
     length = {"length_scale": start.length_scale, "length_scale_bounds": start.length_scale_bounds}
-    part: Any
+    part: Kernel
     if kind == "rbf":
         part = RBF(**length)
     elif kind == "rational-quadratic":
@@ -383,14 +380,16 @@ def kernel_by_name(name: str, X: FloatArray, period: float | None) -> Any:
     return ConstantKernel(VARIANCE, (1e-3, 1e3)) * part + ConstantKernel(OFFSET, (1e-4, 1e3))
 
 
-def fit_model(model: Any, data: _Training) -> Any:
+def fit_model(model: Regressor, data: _Training) -> Regressor:
     """The model fitted to the rows; hyper-parameters by whole groups where it can do that."""
     if data.groups is not None and isinstance(model, (CircularRegressor, CircularGPRegressor)):
         return model.fit(data.X, data.y, groups=data.groups)
     return model.fit(data.X, data.y)
 
 
-def _fit_all(model: Any, learnt: Any, data: _Training, tell: Callable[[str], object]) -> tuple[TimedFit[Any], str]:
+def _fit_all(
+    model: Ours, learnt: Ours | None, data: _Training, tell: Callable[[str], object]
+) -> tuple[TimedFit[Ours], str]:
     """Our model fitted to all rows, and what was learnt from how many.
 
     Of many rows a part tells the kernel, the order of the noise and the members of a mixture: those that `learnt`, our
@@ -403,7 +402,9 @@ def _fit_all(model: Any, learnt: Any, data: _Training, tell: Callable[[str], obj
         return time_fit(lambda: fit_model(model, data)), ""
     if learnt is None:
         tell(f"learning kernel and noise from {size:,} of {rows:,} rows")
-        learnt = fit_model(_with_local_kernels(clone(model), data.X), data.take(_sample(data.X, size)))
+        learnt = fit_model(
+            _with_local_kernels(clone(model), data.X), data.take(sample_places(data.X, size, np.random.default_rng(0)))
+        )
     size = learnt.loo_log_density_.size
     tell(f"refining on all {rows:,} rows")
     if isinstance(learnt, CircularRegressor):
@@ -418,23 +419,9 @@ def _fit_all(model: Any, learnt: Any, data: _Training, tell: Callable[[str], obj
     return fit, f"Of {rows:,} rows {size:,} told {what}{rest}."
 
 
-def _sample(X: FloatArray, size: int) -> np.ndarray:
-    """Rows to learn from: in neighbourhoods, if a random sample had gaps more than twice as wide as all rows."""
-    rng = np.random.default_rng(0)
-    if thins_out(X, size):
-        return sample_neighborhoods(X, size, rng)
-    return np.sort(rng.choice(len(X), size, replace=False))
-
-
-def _lengths_from(X: FloatArray) -> FloatArray:
-    """The rows whose distances tell where length scales start: a neighbourhood, where a sample has several."""
-    some = CUBIC_COST.train
-    return X[sample_neighborhoods(X, some // 8, np.random.default_rng(0), 1)] if thins_out(X, some) else X
-
-
-def _with_local_kernels(model: Any, X: FloatArray) -> Any:
+def _with_local_kernels(model: Regressor, X: FloatArray) -> Regressor:
     """A planar process with the default kernels, length scales as in a neighbourhood where a sample has several."""
-    near = _lengths_from(X)
+    near = take_neighborhood(X, CUBIC_COST.train)
     if not isinstance(model, CircularGPRegressor) or model.kernel is not None or near is X:
         return model
     return model.set_params(kernel=default_kernels(near))
@@ -457,14 +444,14 @@ def _split(X: FloatArray, groups: np.ndarray | None, options: RegressionOptions)
     return split_rows(held, what, np.random.default_rng(options.seed), CUBIC_COST, places=places)
 
 
-def _candidates(members: dict[str, Any], data: _Training, unit: Unit) -> dict[str, Candidate]:
+def _candidates(members: dict[str, BaseCircularRegressor], data: _Training, unit: Unit) -> dict[str, Candidate]:
     """The members (unfitted) as models to compare."""
 
-    def fit(estimator: Any, rows: np.ndarray) -> Any:
+    def fit(estimator: BaseCircularRegressor, rows: np.ndarray) -> BaseCircularRegressor:
         model = clone(estimator)
         return fit_model(_with_local_kernels(model, data.X), data.take(rows))
 
-    def score(fitted: Any, rows: np.ndarray) -> Any:
+    def score(fitted: BaseCircularRegressor, rows: np.ndarray) -> RowScores:
         return score_angles(fitted.predict_dist(data.X[rows]), data.y[rows], unit)
 
     # A fit of ours takes five times as long as one of the others.
@@ -485,14 +472,10 @@ def _summarize(fitted: _Fitted, evaluation: Evaluation) -> tuple[str, ...]:
         found.append(fitted.learnt)
     if not getattr(model, "converged_", True):
         found.append("Inference did not converge: take the numbers with care, or try a rougher kernel (matern12).")
-    if evaluation.comparison is not None:
-        found.extend(evaluation.comparison.sentences(uniform=-float(np.log(2.0 * np.pi))))
-    if evaluation.calibration is not None:
-        found.append(evaluation.calibration.sentence)
-    return tuple(found)
+    return (*found, *evaluation.sentences(uniform=-float(np.log(2.0 * np.pi))))
 
 
-def _describe(model: CircularRegressor | CircularGPRegressor, unit: Unit) -> str:
+def _describe(model: Ours, unit: Unit) -> str:
     if isinstance(model, CircularGPRegressor):
         return (
             "a circular Gaussian process: a direction that changes with the inputs, by a kernel that is "
@@ -501,17 +484,14 @@ def _describe(model: CircularRegressor | CircularGPRegressor, unit: Unit) -> str
     kept = [member for member in model.members_ if member.weight > 0.0]
     if len(model.members_) == 1:
         return f"a {NAMES[kept[0].name]}"
-    shares = ", ".join(f"{NAMES[member.name]} {member.weight:.0%}" for member in sorted(kept, key=_weight))
+    heaviest_first = sorted(kept, key=lambda member: -member.weight)
+    shares = ", ".join(f"{NAMES[member.name]} {member.weight:.0%}" for member in heaviest_first)
     if len(kept) == 1:
         return f"the best of {len(model.members_)} kinds of regressors on held-out {model.held_out_}: {shares}"
     return f"a mixture of regressors, weighted by how well each predicts held-out {model.held_out_}: {shares}"
 
 
-def _weight(member: StackMember) -> float:
-    return -member.weight
-
-
-def _parameters(model: CircularRegressor | CircularGPRegressor, inputs: Inputs, unit: Unit) -> Iterator[Parameter]:
+def _parameters(model: Ours, inputs: Inputs, unit: Unit) -> Iterator[Parameter]:
     """Fitted numbers: of a mixture its members, with those of the planar process among them."""
     if isinstance(model, CircularGPRegressor):
         yield from _process_parameters(model, inputs, unit)
@@ -533,10 +513,10 @@ def _process_parameters(model: CircularGPRegressor, inputs: Inputs, unit: Unit) 
     """Fitted numbers of a circular Gaussian process."""
     kernel = _kernel(model)
     yield Parameter("kernel", _describe_kernel(kernel), "how the direction at one input tells of that at another")
-    for leaf in _leaves(kernel):
+    for leaf in find_leaves(kernel):
         if hasattr(leaf, "length_scale"):
             yield from _length_scales(leaf, inputs)
-    constants = [leaf.constant_value for leaf in _leaves(kernel) if isinstance(leaf, ConstantKernel)]
+    constants = [leaf.constant_value for leaf in find_leaves(kernel) if isinstance(leaf, ConstantKernel)]
     if len(constants) == 2:
         meaning = "variance of the planar vector that changes with the inputs, and of the one that all inputs share"
         yield Parameter("variances", f"{constants[0]:.3g}, {constants[1]:.3g}", meaning)
@@ -547,7 +527,7 @@ def _process_parameters(model: CircularGPRegressor, inputs: Inputs, unit: Unit) 
         yield Parameter("outliers", f"{model.contamination_:.1%}", "share of observations that follow nothing")
 
 
-def _length_scales(leaf: Any, inputs: Inputs) -> Iterator[Parameter]:
+def _length_scales(leaf: Kernel, inputs: Inputs) -> Iterator[Parameter]:
     if isinstance(leaf, ExpSineSquared):
         yield Parameter("length scale", f"{leaf.length_scale:.3g}", "of the wave, relative to the period / π")
         return
@@ -578,7 +558,7 @@ def _kernel(model: CircularGPRegressor) -> Kernel:
 def _describe_kernel(kernel: Kernel) -> str:
     """The part of a kernel that sees the inputs, by name."""
     smooth = {0.5: "Matérn-1/2 (rough)", 1.5: "Matérn-3/2 (smooth once)", 2.5: "Matérn-5/2 (smooth twice)"}
-    for leaf in _leaves(kernel):
+    for leaf in find_leaves(kernel):
         if isinstance(leaf, Matern):
             return smooth.get(leaf.nu, f"Matérn-{leaf.nu:g}")
         if isinstance(leaf, RBF):
@@ -588,12 +568,3 @@ def _describe_kernel(kernel: Kernel) -> str:
         if isinstance(leaf, ExpSineSquared):
             return f"periodic, period {leaf.periodicity:g}"
     return str(kernel)
-
-
-def _leaves(kernel: Kernel) -> Iterator[Any]:
-    """The kernels that a kernel is composed of."""
-    parts = [value for value in kernel.get_params(deep=False).values() if isinstance(value, Kernel)]
-    if not parts:
-        yield kernel
-    for part in parts:
-        yield from _leaves(part)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 import mgvm
 from mgvm._validation import FloatArray
@@ -20,6 +21,10 @@ if TYPE_CHECKING:
     import pandas as pd
 
     from mgvm.circle.base import CircularDistribution
+    from mgvm.mixture.estimator import TorusMixture
+    from mgvm.pca.estimator import CircularPCA
+    from mgvm.regression.front_door import CircularRegressor
+    from mgvm.regression.gp import CircularGPRegressor
     from mgvm.workflows.inputs import Inputs
 
 # What the model files of the workflows hold, and the command that reads them.
@@ -74,6 +79,12 @@ class DataRead:
     def missing(self) -> int:
         """Missing values in the columns that were asked for."""
         return sum(column.missing for column in self.columns)
+
+
+def note_rows(what: str, rows: ArrayLike) -> tuple[str, ...]:
+    """A note that tells how many rows are of a kind, if any is."""
+    count = np.count_nonzero(rows)
+    return (f"{what}: {count:,}.",) if count else ()
 
 
 @dataclass(frozen=True)
@@ -269,6 +280,7 @@ class RegressionResult(WorkflowResult):
 
     workflow: ClassVar[str] = "regression"
 
+    model: CircularRegressor | CircularGPRegressor
     angle: str
     unit: Unit
     inputs: Inputs
@@ -277,10 +289,9 @@ class RegressionResult(WorkflowResult):
     asked: FloatArray
     predicted_at: str
 
-    def predict_dist(self, X: Any) -> CircularDistribution:
+    def predict_dist(self, X: ArrayLike) -> CircularDistribution:
         """The distribution of the angle at numbers as in `X`, in radians."""
-        dist: CircularDistribution = self.model.predict_dist(self.inputs.scale(np.asarray(X, dtype=float)))
-        return dist
+        return self.model.predict_dist(self.inputs.scale(np.asarray(X, dtype=float)))
 
     def _notes(self) -> dict[str, Any]:
         return {"angle": self.angle, "unit": asdict(self.unit), "inputs": self.inputs.as_dict()}
@@ -307,6 +318,7 @@ class DensityResult(WorkflowResult):
 
     workflow: ClassVar[str] = "density"
 
+    model: TorusMixture
     angles: tuple[str, ...]
     units: tuple[Unit, ...]
     Y: FloatArray
@@ -340,6 +352,7 @@ class PCAResult(WorkflowResult):
 
     workflow: ClassVar[str] = "pca"
 
+    model: CircularPCA
     columns: tuple[str, ...]
     unit: Unit
     Y: FloatArray
