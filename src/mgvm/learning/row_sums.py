@@ -90,43 +90,43 @@ def slope_sums(
     return field.T @ away, field.sum(axis=0), higher.reshape(-1, 2, size)
 
 
-def pair_places(dimension: int, order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of (α'_d, b_d) (D, 2T), and of the entries of C_ij = C_jiᵀ (2D, 2D), in the vector of a dense solve."""
-    own = np.arange(2 * order * dimension).reshape(order, 2, dimension).transpose(2, 0, 1).reshape(dimension, -1)
-    i, j = np.triu_indices(dimension, 1)
-    couplings = np.zeros((2, dimension, 2, dimension), dtype=np.int64)
-    entries = 2 * order * dimension + np.arange(4 * i.size).reshape(-1, 2, 2)
-    for row in range(2):
-        for column in range(2):
-            couplings[row, i, column, j] = couplings[column, j, row, i] = entries[:, row, column]
-    return own, couplings.reshape(2 * dimension, 2 * dimension)
+def places_of(angle: int, dimension: int, order: int) -> np.ndarray:
+    """Places in the natural vector of all that touches an angle d, (2T + 4(D - 1),).
+
+    Re and Im of each of its harmonics, then Re P, Im P, Re Q and Im Q, each of all pairs with another angle.
+    """
+    others = np.delete(np.arange(dimension), angle)
+    low, high = np.minimum(others, angle), np.maximum(others, angle)
+    own = 2 * dimension * np.arange(order) + 2 * angle
+    differences = 2 * dimension * order + 2 * (low * dimension - low * (low + 1) // 2 + high - low - 1)
+    sums = differences + dimension * (dimension - 1)
+    return np.concatenate([np.stack([own, own + 1], axis=1).ravel(), differences, differences + 1, sums, sums + 1])
 
 
 def hessian_sums(x: FloatArray, weights: FloatArray, mean: FloatArray, order: int) -> FloatArray:
-    """Σ w Σ_d f_d f_dᵀ (p, p) with f_d the derivative in φ_d of all statistics, in the order of `pair_places`."""
-    size = x.shape[1]
-    own, couplings = pair_places(size, order)
-    out = np.zeros((own.size + 2 * size * (size - 1),) * 2)
+    """Σ w Σ_d f_d f_dᵀ (p, p), f_d the derivative in φ_d of all statistics in the order of the natural vector."""
+    size, harmonics = x.shape[1], np.arange(1, order + 1)
+    grams = np.zeros((size, 2 * order + 4 * (size - 1), 2 * order + 4 * (size - 1)))
     for start in range(0, x.shape[0], CHUNK_ROWS):
         part, root = x[start : start + CHUNK_ROWS], np.sqrt(weights[start : start + CHUNK_ROWS, None])
         unit = unit_rows(part)
         away = (unit - mean) * root
         for d in range(size):
-            angle = part[:, d, None] * np.arange(1, order + 1)
-            turn = np.stack([-np.sin(angle), np.cos(angle)], axis=2) * (
-                np.arange(1, order + 1)[:, None] * root[:, None]
-            )
-            keep = np.delete(np.arange(2 * size), (d, d + size))
-            features = np.concatenate(
-                [
-                    turn.reshape(len(part), -1),
-                    -unit[:, d + size, None] * away[:, keep],
-                    unit[:, d, None] * away[:, keep],
-                ],
-                axis=1,
-            )
-            places = np.concatenate([own[d], couplings[d, keep], couplings[d + size, keep]])
-            out[np.ix_(places, places)] += features.T @ features
+            angle = part[:, d, None] * harmonics
+            turn = np.stack([-np.sin(angle), np.cos(angle)], axis=2) * (harmonics[:, None] * root[:, None])
+            others = np.delete(np.arange(size), d)
+            cos, sin, c, s = unit[:, d, None], unit[:, d + size, None], away[:, others], away[:, others + size]
+            cc, cs, sc, ss = cos * c, cos * s, sin * c, sin * s
+            features = np.concatenate([turn.reshape(len(part), -1), cs - sc, cc + ss, cs + sc, cc - ss], axis=1)
+            grams[d] += features.T @ features
+    out = np.zeros((2 * size * (order + size - 1),) * 2)
+    ones = np.ones(size - 1)
+    for d, gram in enumerate(grams):
+        # P_dj is the conjugate of the P_jd that the vector holds where j < d; cs + sc comes with -Re Q.
+        conjugate = np.where(np.arange(size - 1) < d, -1.0, 1.0)
+        sign = np.concatenate([np.ones(2 * order), ones, conjugate, -ones, ones])
+        places = places_of(d, size, order)
+        out[np.ix_(places, places)] += sign[:, None] * gram * sign
     return out
 
 

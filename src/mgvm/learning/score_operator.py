@@ -253,23 +253,33 @@ class ScoreOperator:
         return np.zeros(2 * self.dimension * (self.order + 2 * self.dimension), dtype=self.dtype)
 
     def vector(self, dist: Natural) -> FloatArray:
-        """θ of a distribution."""
-        out = self.empty()
-        first, harmonics, couplings = self.parts(out)
-        P, Q = (matrix.toarray() if dist.is_sparse else matrix for matrix in (dist.P, dist.Q))
-        K = half_coupling(P, Q)
-        first[:] = np.concatenate([dist.a.real, dist.a.imag]) + 2.0 * K @ self.moments.mean
-        given = dist.b[: self.order - 1]
-        harmonics[: len(given), 0], harmonics[: len(given), 1] = given.real, given.imag
-        couplings[:] = K
+        """θ of a distribution inside the submodel."""
+        out = self.from_centred(dist)
+        first, _, K = self.parts(out)
+        first += 2.0 * K @ self.moments.mean
         return out
 
     def dist(self, vector: FloatArray) -> Natural:
         """The distribution of θ."""
-        first, harmonics, K = (part.astype(float) for part in self.parts(vector))
+        shifted = vector.astype(float)
+        first, _, K = self.parts(shifted)
+        first -= 2.0 * K @ self.moments.mean
+        return self.centred(shifted)
+
+    def from_centred(self, dist: Natural) -> FloatArray:
+        """A vector from α', b and C as natural parameters; no length changes on the way."""
+        out = self.empty()
+        first, harmonics, K = self.parts(out)
+        first[:] = np.concatenate([dist.a.real, dist.a.imag])
+        harmonics[:, 0], harmonics[:, 1] = dist.b.real, dist.b.imag
+        K[:] = half_coupling(dist.P, dist.Q)
+        return out
+
+    def centred(self, vector: FloatArray) -> Natural:
+        """α', b and C of a vector as natural parameters."""
+        first, harmonics, K = self.parts(vector)
         size = self.dimension
-        alpha = first - 2.0 * K @ self.moments.mean
-        own = alpha[:size] + 1j * alpha[size:], harmonics[:, 0] + 1j * harmonics[:, 1]
+        own = first[:size] + 1j * first[size:], harmonics[:, 0] + 1j * harmonics[:, 1]
         return Natural(*own, *couplings_of(K, size))
 
     def project(self, vector: FloatArray) -> FloatArray:

@@ -15,6 +15,7 @@ from scipy.linalg import cho_factor, cho_solve
 
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.learning.row_sums import places_of
 from mgvm.learning.rows import WeightedRows
 from mgvm.learning.submodel import Submodel
 from mgvm.natural.parameters import Natural, natural_first, statistics
@@ -113,15 +114,7 @@ def _chunks(sample: WeightedRows) -> Iterator[tuple[FloatArray, FloatArray]]:
 def _design(d: int, z: ComplexArray, order: int) -> tuple[np.ndarray, FloatArray]:
     """Places (k,) in the natural vector of what touches angle d, and J (n, 2T, k) with η_d = J θ as real pairs."""
     n, size = z.shape
-    others = np.delete(np.arange(size), d)
-    low, high = np.minimum(others, d), np.maximum(others, d)
-    pair = low * size - low * (low + 1) // 2 + high - low - 1
-    pairs = size * (size - 1) // 2
-    differences = 2 * size * order + 2 * pair
-    sums = differences + 2 * pairs
-    own = 2 * size * np.arange(order) + 2 * d
-    places = np.stack([own, own + 1], axis=1).ravel()
-    places = np.concatenate([places, differences, differences + 1, sums, sums + 1])
+    others, places = np.delete(np.arange(size), d), places_of(d, size, order)
     design = np.zeros((n, 2 * order, len(places)))
     design[:, np.arange(2 * order), np.arange(2 * order)] = 1.0
     c, s = z[:, others].real, z[:, others].imag
