@@ -21,6 +21,7 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import cached_property
+from itertools import islice
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -36,6 +37,7 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.exponential_family import concentration
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning._score_matching import score_matching
+from mgvm.learning.conjugate_gradients import conjugate_gradients
 from mgvm.learning.result import TorusFit
 from mgvm.learning.rows import (
     WeightedRows,
@@ -45,6 +47,7 @@ from mgvm.learning.rows import (
     describe_narrowness,
     refuse_single_row,
 )
+from mgvm.learning.score_operator import couplings_of, real_coupling
 from mgvm.learning.standard_errors import half_covariance, pseudo_likelihood_errors, real_blocks
 from mgvm.learning.submodel import Submodel, submodel_for
 from mgvm.natural.parameters import Natural, concentrations, pack, unpack
@@ -299,24 +302,22 @@ class PseudoAscent:
         value, slope, curvature = self.objective.gradient(dist)
         gradient = self._project(slope)
         self._precondition.refresh(curvature.first)
-        step, residual = np.zeros_like(gradient), gradient.copy()
-        towards = self._project(self._precondition.solve(unpack(residual, size, order)))
-        height = float(residual @ towards)
+
+        def apply(vector: FloatArray) -> FloatArray:
+            return self._project(self.objective.product(curvature, unpack(vector, size, order)))
+
+        def precondition(residual: FloatArray) -> FloatArray:
+            return self._project(self._precondition.solve(unpack(residual, size, order)))
+
+        iterates = conjugate_gradients(-gradient, apply, precondition, np.zeros_like(gradient))
+        step, _, height = next(iterates)
         target = height * min(0.1, max(height, 0.0) ** 0.5) ** 2
-        direction = towards
-        for _ in range(200):
-            if height <= target or height <= 0.0:
+        for now in islice(iterates, 200):
+            step = now.theta
+            if now.square <= target:
                 break
-            product = self._project(self.objective.product(curvature, unpack(direction, size, order)))
-            bend = float(direction @ product)
-            if bend <= 0.0:  # lost in rounding: angles all but determined by the others
-                break
-            step += height / bend * direction
-            residual -= height / bend * product
-            towards = self._project(self._precondition.solve(unpack(residual, size, order)))
-            before, height = height, float(residual @ towards)
-            direction = towards + height / before * direction
-        return Expansion(value, gradient, step if step.any() else direction)
+        # Of angles all but determined by the others the first curvature may be lost in rounding.
+        return Expansion(value, gradient, step if step.any() else precondition(gradient))
 
 
 # ---- the objective ---------------------------------------------------------------------------------------------------
@@ -363,7 +364,7 @@ class PseudoLikelihood:
 
     def value(self, dist: Natural) -> float:
         """ℓ(θ)."""
-        total, coupling = 0.0, real_coupling(dist)
+        total, coupling = 0.0, real_coupling(dist.P, dist.Q)
         for rows in self._chunks:
             eta, z = self._conditionals(dist, coupling, rows)
             facts = gvm_facts(eta.reshape(-1, self.order), 1)
@@ -372,7 +373,7 @@ class PseudoLikelihood:
 
     def gradient(self, dist: Natural) -> tuple[float, Natural, Curvature]:
         """ℓ, its gradient in the inner product of the natural vector, and its curvature."""
-        size, order, coupling = self.dimension, self.order, real_coupling(dist)
+        size, order, coupling = self.dimension, self.order, real_coupling(dist.P, dist.Q)
         total, error = 0.0, np.zeros((order, size), dtype=complex)
         cross = np.zeros((2 * size, 2 * size))
         chunks, spread = [], np.zeros((order, order, 2, size), dtype=complex)
@@ -389,7 +390,7 @@ class PseudoLikelihood:
 
     def product(self, curvature: Curvature, change: Natural) -> Natural:
         """Minus the Hessian times a change of θ."""
-        size, coupling = self.dimension, real_coupling(change)
+        size, coupling = self.dimension, real_coupling(change.P, change.Q)
         error = np.zeros((self.order, size), dtype=complex)
         cross = np.zeros((2 * size, 2 * size))
         for part in curvature.chunks:
@@ -449,18 +450,9 @@ class PseudoLikelihood:
         return ConditionalCovariances(rows, first[0].real.astype(mixed.real.dtype), first[1].astype(mixed.dtype), mixed)
 
 
-def real_coupling(dist: Natural) -> FloatArray:
-    """C (2D, 2D) of dense P and Q, all cosines before all sines."""
-    P, Q = dist.P, dist.Q
-    return np.block([[P.real + Q.real, Q.imag - P.imag], [P.imag + Q.imag, P.real - Q.real]])
-
-
 def coupling_gradient(cross: FloatArray) -> tuple[ComplexArray, ComplexArray]:
     """Gradients in P and Q of tr(Kᵀ C(P, Q)), K = `cross` (2D, 2D): the adjoint of `real_coupling`."""
-    size = len(cross) // 2
-    cc, cs, sc, ss = cross[:size, :size], cross[:size, size:], cross[size:, :size], cross[size:, size:]
-    difference = (cc + ss) + 1j * (sc - cs)
-    total = (cc - ss) + 1j * (sc + cs)
+    difference, total = couplings_of(cross)
     P, Q = difference + difference.conj().T, total + total.T
     np.fill_diagonal(P, 0.0)
     np.fill_diagonal(Q, 0.0)
@@ -502,13 +494,12 @@ class HessianPreconditioner:
         size = gradient.dimension
         real = np.concatenate([gradient.a.real, gradient.a.imag])
         shift = coupling_gradient(np.outer(real, self._mean))
-        centred = gradient._replace(P=gradient.P - shift[0], Q=gradient.Q - shift[1])
-        turned = self._axes.T @ real_coupling(centred) @ self._axes
+        turned = self._axes.T @ real_coupling(gradient.P - shift[0], gradient.Q - shift[1]) @ self._axes
         coupling = self._axes @ (turned / self._sums) @ self._axes.T
         # Both passages between (P, Q) and C carry a factor of 4: |C|² = 4 (½|P|² + ½|Q|²).
         P, Q = coupling_gradient(0.125 * coupling)
         rows = np.stack([gradient.a, *gradient.b], axis=1)
         nodes = np.einsum("dij,dj->di", self._inverse, np.ascontiguousarray(rows).view(float))
         harmonics = np.ascontiguousarray(nodes).view(complex).T
-        pull = real_coupling(Natural(gradient.a, gradient.b, P, Q)) @ self._mean
+        pull = real_coupling(P, Q) @ self._mean
         return Natural(harmonics[0] - (pull[:size] + 1j * pull[size:]), harmonics[1:], P, Q)

@@ -11,9 +11,8 @@ a warning.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,11 +23,12 @@ from mgvm._frames import column_names
 from mgvm._progress import Progress, reporter
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
+from mgvm.learning.conjugate_gradients import conjugate_gradients
 from mgvm.learning.group_lasso import fit_group_lasso
 from mgvm.learning.result import TorusFit
 from mgvm.learning.row_sums import DaskRows, MemoryRows, RowSource
 from mgvm.learning.rows import DependentPair, as_rows
-from mgvm.learning.score_operator import RowMoments, ScoreOperator, row_moments
+from mgvm.learning.score_operator import RowMoments, ScoreOperator, couplings_of, row_moments
 from mgvm.learning.submodel import Submodel
 from mgvm.natural.parameters import pack, unpack
 
@@ -169,10 +169,9 @@ def _dependent_pair(known: RowMoments) -> DependentPair | None:
     if not known.mean.any():
         m = np.concatenate([known.harmonics[1].real, known.harmonics[1].imag])
         C = C - np.outer(m, m)
-    cc, cs, sc, ss = C[:size, :size], C[:size, size:], C[size:, :size], C[size:, size:]
     scale = np.outer(spread, spread)
-    for kind, real, imaginary in (("difference", cc + ss, sc - cs), ("sum", cc - ss, sc + cs)):
-        lost = 1.0 - (real**2 + imaginary**2) / scale
+    for kind, product in zip(("difference", "sum"), couplings_of(C), strict=True):
+        lost = 1.0 - (product.real**2 + product.imag**2) / scale
         lost[np.tril_indices(size)] = 1.0
         i, j = np.unravel_index(int(np.argmin(lost)), lost.shape)
         if size > 1 and lost[i, j] < 1e-10:
@@ -207,18 +206,18 @@ def _minimize_iteratively(
     # Single precision is good for a relative gradient of 1e-5. Double precision twice: again from the true gradient,
     # should rounding have parted it from the recurrence.
     for operator, reach in ((single, max(tolerance, 1e-5)), (double, tolerance), (double, tolerance)):
-        done = len(trace)
         begin = operator.project(theta.astype(operator.dtype))
-        found = conjugate_gradients(
-            operator,
-            begin,
-            reach,
-            max_iterations - done,
-            lambda more, done=done: speak(done + more, max_iterations),  # type: ignore[misc]
-        )
-        trace += found.trace[1:]
+        left: list[float] = []
+        for found in conjugate_gradients(operator.linear, operator.apply, operator.precondition, begin):
+            left.append(relative_gradient(operator, found.product))
+            done = len(trace) + len(left) - 1
+            if left[1:]:
+                speak(done, max_iterations)
+            if left[-1] <= reach or done >= max_iterations:
+                break
+        trace += left[1:]
         # On concentrated angles single precision may break down at once.
-        theta = found.theta if found.trace[-1] < found.trace[0] else begin
+        theta = found.theta if left[-1] < left[0] else begin
         product = operator.apply(theta)
         reached = relative_gradient(operator, product) <= tolerance == reach
         if reached or len(trace) >= max_iterations:
@@ -254,68 +253,6 @@ def _as_fit(
         n_rows=operator.source.n_rows,
         trace=np.array(trace),
     )
-
-
-# ---- conjugate gradients ---------------------------------------------------------------------------------------------
-
-
-class Quadratic(Protocol):
-    """½ θᵀHθ + cᵀθ on a subspace."""
-
-    linear: FloatArray
-
-    def apply(self, vector: FloatArray) -> FloatArray:
-        """Hθ."""
-
-    def precondition(self, residual: FloatArray) -> FloatArray:
-        """About H⁻¹r."""
-
-
-class Solution(NamedTuple):
-    """θ, Hθ as carried along, |Hθ + c|/|c| after every step."""
-
-    theta: FloatArray
-    product: FloatArray
-    trace: list[float]
-
-
-def conjugate_gradients(
-    quadratic: Quadratic,
-    start: FloatArray,
-    tolerance: float,
-    max_iterations: int,
-    report: Callable[[int], object] = lambda done: None,
-) -> Solution:
-    """Minimise from `start` until |Hθ + c| <= tolerance |c|, rounding spoils the direction, or steps run out."""
-    theta, size = start.copy(), _norm(quadratic.linear) or 1.0
-    product = quadratic.apply(theta) if theta.any() else np.zeros_like(theta)
-    residual = -quadratic.linear - product
-    trace = [_norm(residual) / size]
-    direction, before = np.zeros_like(theta), 1.0
-    while trace[-1] > tolerance and len(trace) <= max_iterations:
-        raised = quadratic.precondition(residual)
-        now = _dot(residual, raised)
-        direction = raised + theta.dtype.type(now / before) * direction
-        image = quadratic.apply(direction)
-        curvature = _dot(direction, image)
-        if not curvature > 0.0 or not now > 0.0:
-            break
-        step = theta.dtype.type(now / curvature)
-        theta += step * direction
-        product += step * image
-        residual -= step * image
-        before = now
-        trace.append(_norm(residual) / size)
-        report(len(trace) - 1)
-    return Solution(theta, product, trace)
-
-
-def _dot(left: FloatArray, right: FloatArray) -> float:
-    return float(np.dot(left, right))
-
-
-def _norm(vector: FloatArray) -> float:
-    return float(np.sqrt(np.dot(vector, vector)))
 
 
 # ---- the dense matrix ------------------------------------------------------------------------------------------------

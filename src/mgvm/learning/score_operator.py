@@ -81,19 +81,20 @@ def own_blocks(harmonics: ComplexArray, order: int) -> FloatArray:
     return out.reshape(size, 2 * order, 2 * order)
 
 
-def half_coupling(P: ComplexArray, Q: ComplexArray) -> FloatArray:
-    """K = C/2, all cosines before all sines."""
-    return 0.5 * np.block([[P.real + Q.real, Q.imag - P.imag], [P.imag + Q.imag, P.real - Q.real]])
+def real_coupling(P: ComplexArray, Q: ComplexArray) -> FloatArray:
+    """C (2D, 2D) of dense P and Q, all cosines before all sines."""
+    return np.block([[P.real + Q.real, Q.imag - P.imag], [P.imag + Q.imag, P.real - Q.real]])
 
 
-def couplings_of(K: FloatArray, size: int) -> tuple[ComplexArray, ComplexArray]:
+def couplings_of(K: FloatArray) -> tuple[ComplexArray, ComplexArray]:
     """P and Q of K = C/2."""
-    cc, cs, sc, ss = blocks(K, size)
+    cc, cs, sc, ss = blocks(K)
     return (cc + ss) + 1j * (sc - cs), (cc - ss) + 1j * (sc + cs)
 
 
-def blocks(matrix: FloatArray, size: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def blocks(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Views of the four (D, D) blocks: cos-cos, cos-sin, sin-cos, sin-sin."""
+    size = len(matrix) // 2
     return matrix[:size, :size], matrix[:size, size:], matrix[size:, :size], matrix[size:, size:]
 
 
@@ -155,12 +156,11 @@ class DifferencesPreconditioner(_OwnBlocks):
 
     def __init__(self, known: RowMoments, order: int, ridge: float, dtype: Any):
         super().__init__(known, order, ridge, dtype)
-        size = len(self._turns)
         # Of directions that the data hardly have any will do.
         turn = np.exp(1j * np.angle(known.harmonics[1]))
         self._frame = (turn[:, None] * turn.conj()).astype(np.complex64 if dtype == np.float32 else complex)
         cos, sin = turn.real, turn.imag
-        cc, cs, sc, ss = blocks(known.covariance, size)
+        cc, cs, sc, ss = blocks(known.covariance)
         along = cos[:, None] * cc * cos + cos[:, None] * cs * sin + sin[:, None] * sc * cos + sin[:, None] * ss * sin
         across = sin[:, None] * cc * sin - sin[:, None] * cs * cos - cos[:, None] * sc * sin + cos[:, None] * ss * cos
         # t = (-s, c) in this frame, so E[c²] is what t has across; E[s²] = 1 - E[c²].
@@ -175,11 +175,11 @@ class DifferencesPreconditioner(_OwnBlocks):
 
     def couplings(self, residual: FloatArray) -> FloatArray:
         """K from the residual of K."""
-        P, _ = couplings_of(residual, len(self._frame))
+        P, _ = couplings_of(residual)
         P = P * self._frame.conj()
         answer = (self._real(P.real) + 1j * self._imaginary(P.imag)) * self._frame
         answer = 0.5 * (answer + answer.conj().T)
-        return half_coupling(answer, np.zeros_like(answer))
+        return 0.5 * real_coupling(answer, np.zeros_like(answer))
 
 
 class _Lyapunov:
@@ -272,7 +272,7 @@ class ScoreOperator:
         first, harmonics, K = self.parts(out)
         first[:] = np.concatenate([dist.a.real, dist.a.imag])
         harmonics[:, 0], harmonics[:, 1] = dist.b.real, dist.b.imag
-        K[:] = half_coupling(dist.P, dist.Q)
+        K[:] = 0.5 * real_coupling(dist.P, dist.Q)
         return out
 
     def centred(self, vector: FloatArray) -> Natural:
@@ -280,20 +280,15 @@ class ScoreOperator:
         first, harmonics, K = self.parts(vector)
         size = self.dimension
         own = first[:size] + 1j * first[size:], harmonics[:, 0] + 1j * harmonics[:, 1]
-        return Natural(*own, *couplings_of(K, size))
+        return Natural(*own, *couplings_of(K))
 
     def project(self, vector: FloatArray) -> FloatArray:
         """In place: the nearest vector inside the submodel."""
-        first, _, K = self.parts(vector)
-        size = self.dimension
         if self._same_edges:
-            for block in blocks(K, size):
+            for block in blocks(self.parts(vector)[2]):
                 block *= self.submodel.edges
-            return vector
-        a = first[:size] + 1j * first[size:]
-        inside = self.submodel.project(Natural(a, np.zeros((0, size), dtype=complex), *couplings_of(K, size)))
-        first[:size], first[size:] = inside.a.real, inside.a.imag
-        K[:] = half_coupling(inside.P, inside.Q)
+        else:
+            vector[:] = self.from_centred(self.submodel.project(self.centred(vector)))
         return vector
 
     # ---- the quadratic ----------------------------------------------------------------------------------------------
@@ -331,7 +326,7 @@ class ScoreOperator:
             # Own blocks E[g t xᵀ] with x as it is, not less its mean.
             cc, cs, sc, ss = (
                 part[here, here] + pull[row] * mean[column]
-                for part, (row, column) in zip(blocks(cross, size), halves(size), strict=True)
+                for part, (row, column) in zip(blocks(cross), halves(size), strict=True)
             )
             harmonics[0] = 2.0 * (cc - ss), 2.0 * (cs + sc)
             harmonics[1:] = higher
