@@ -31,7 +31,16 @@ from mgvm import _validation as check
 from mgvm._numerics.elementary import entry, inner
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning.node_regression import Indices, NodeDesign, couplings, node_design, node_features, own_features
+from mgvm.learning.node_regression import (
+    Indices,
+    NodeDesign,
+    couplings,
+    edge_numbers,
+    edge_numbers_sum,
+    node_design,
+    node_features,
+    own_features,
+)
 from mgvm.learning.result import TorusFit
 from mgvm.learning.rows import WeightedRows, as_rows
 from mgvm.learning.submodel import BoolArray, Submodel, submodel_for
@@ -287,7 +296,7 @@ class PathSolver:
         self.tolerance = tolerance
         self.active = ActiveSet(design)
         self.point = self.active.solve(np.zeros(0), np.zeros((0, 4)), 1e-14)[0]
-        self.norms = np.linalg.norm(self.active.gradient(self.point), axis=0)
+        self.norms = np.linalg.norm(self.active.gradient(self.point), axis=2)
         self.penalty = float(np.max(self.norms, initial=0.0, where=self.allowed))
 
     def step(self, penalty: float, refit: bool = True) -> PathStep:
@@ -302,7 +311,7 @@ class PathSolver:
             self.point, value, sweeps, _ = self.active.solve(tau, self._extended_start(), goal)
             total += sweeps
             gradient = self.active.gradient(self.point)
-            self.norms = np.linalg.norm(gradient, axis=0)
+            self.norms = np.linalg.norm(gradient, axis=2)
             if not self._join(self.norms > penalty * (1.0 + self.tolerance)):
                 break
         self.penalty = penalty
@@ -337,7 +346,7 @@ class PathSolver:
         i, j = point.first[used], point.second[used]
         outside[i, j] = 0.0
         push = penalty / length[used]
-        inside = gradient[:, i, j].T + push[:, None] * point.numbers[used]
+        inside = gradient[i, j] + push[:, None] * point.numbers[used]
         return max(float(outside.max(initial=0.0)), float(np.abs(inside).max(initial=0.0)))
 
 
@@ -500,24 +509,11 @@ class ActiveSet:
         return hessian, less[0], less[1]
 
     def gradient(self, point: EdgePoint) -> FloatArray:
-        """∂J of the four numbers of every edge i < j, (4, D, D); the lower triangles repeat the upper."""
+        """∂J of the four numbers of every edge, (D, D, 4), the same of (i, j) and (j, i)."""
         c = pulls(self.design.z, slopes(self.design, point)[0])
         c *= self.design.weights / self.design.n_rows
-        size = self.design.dimension
-        product = np.concatenate([c.real, c.imag]) @ self.design.flat.reshape(2 * size, -1).T
-        cc, cs, sc, ss = product[:size, :size], product[:size, size:], product[size:, :size], product[size:, size:]
-        out = np.empty((4, size, size))
-        for k, part in ((0, cc - ss), (2, cc + ss), (3, cs - sc)):
-            np.add(part, part.T, out=out[k])
-        part = cs + sc
-        upper = np.triu(part.T - part, 1)
-        out[1] = upper + upper.T
-        if self.design.sine:
-            p, q = out[0].copy(), out[2].copy()
-            out[0], out[2] = math.sqrt(0.5) * (p - q), math.sqrt(0.5) * (p + q)
-        if not self.design.free.all(where=~np.eye(size, dtype=bool)[:, :, None]):
-            out *= self.design.free.transpose(2, 0, 1)
-        return out
+        ends = edge_numbers_sum(self.design, np.arange(self.design.dimension), c)
+        return ends + ends.transpose(1, 0, 2)
 
 
 def slopes(design: NodeDesign, point: EdgePoint) -> tuple[FloatArray, FloatArray]:
@@ -565,18 +561,9 @@ def own_scores(design: NodeDesign, node: int, g: FloatArray) -> FloatArray:
 
 def edge_scores(design: NodeDesign, g: FloatArray, first: Indices, second: Indices) -> FloatArray:
     """The gradient of J of every row along some edges, (edges, 4, N)."""
-    out = np.zeros((first.size, 4, design.n_rows))
-    for a, b, sign in ((first, second, 1.0), (second, first, -1.0)):
-        c = pulls(design.z[a], g[a])
-        apart, together = c * design.z[b], c * design.z[b].conj()
-        out[:, 0] += apart.real
-        out[:, 1] -= sign * apart.imag
-        out[:, 2] += together.real
-        out[:, 3] -= together.imag
-    if design.sine:
-        p, q = out[:, 0].copy(), out[:, 2].copy()
-        out[:, 0], out[:, 2] = math.sqrt(0.5) * (p - q), math.sqrt(0.5) * (p + q)
-    return out * design.free[first, second][:, :, None]
+    out = edge_numbers(design, first, second, pulls(design.z[first], g[first]))
+    out += edge_numbers(design, second, first, pulls(design.z[second], g[second]))
+    return out
 
 
 # ---- block coordinate descent ----------------------------------------------------------------------------------------
