@@ -262,16 +262,14 @@ class DaskRows:
     """Rows of a Dask array (N, D) with weights (N,) of either kind, in memory or Dask's.
 
     On a cluster the blocks of x - m are kept by the workers between passes; without one they are computed again, so
-    that no more than a few blocks are ever in memory. Coefficients of `scatter_bytes` and more are sent to all workers
-    once, not with every graph.
+    that no more than a few blocks are ever in memory.
     """
 
-    def __init__(self, data: Any, weights: Any = None, scatter_bytes: int = 1_000_000):
+    def __init__(self, data: Any, weights: Any = None):
         if data.ndim != 2:
             raise ValueError(f"data must have shape (N, D), one row an observation, got {data.shape}")
         rows = data if data.numblocks[1] == 1 else data.rechunk({1: -1})
         self.dimension = int(rows.shape[1])
-        self._scatter_bytes = scatter_bytes
         self._blocks = list(rows.to_delayed().ravel())
         self._weights = _weight_blocks(rows, weights)
         self._kept: tuple[FloatArray, Any, list[Any]] | None = None
@@ -279,7 +277,8 @@ class DaskRows:
 
     def _check_rows(self) -> tuple[int, float]:
         """Check all rows; how many have positive weight, and their sum of weights."""
-        facts = np.array(self._gather(_facts))
+        delayed = _dask().delayed(_facts)
+        facts = np.array(_dask().compute(*[delayed(*each) for each in zip(self._blocks, self._weights, strict=True)]))
         count, total, largest = int(facts[:, 0].sum()), float(facts[:, 1].sum()), facts[:, 2].max()
         if np.isnan(facts).any():
             raise ValueError(
@@ -293,22 +292,20 @@ class DaskRows:
 
     def harmonics(self, count: int) -> ComplexArray:
         """E[z^k], k = 0 .. count; (count + 1, D)."""
-        return self._mean(_harmonics, count)
+        return self._mean(_sums, "harmonics", count)
 
     def products(self, mean: FloatArray) -> FloatArray:
         """E[(x - m)(x - m)ᵀ], (2D, 2D)."""
-        return self._mean(_products, mean)
+        return self._mean(_sums, "products", mean)
 
     def hessian(self, mean: FloatArray, order: int) -> FloatArray:
         """Mean of `hessian_sums`."""
-        return self._mean(_hessian, mean, order)
+        return self._mean(_sums, "hessian", mean, order)
 
     def slopes(self, mean: FloatArray, slope: Slope, dtype: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means of `slope_sums`."""
         size, higher = self.dimension, slope.harmonics.size
-        flat = self._mean(
-            _slopes, _send(slope, self._scatter_bytes), mean, dtype, blocks=self._away(mean, dtype)
-        ).astype(dtype)
+        flat = self._mean(_slopes, _send(slope), mean, dtype, blocks=self._away(mean, dtype)).astype(dtype)
         cross, pull = flat[: 4 * size**2], flat[4 * size**2 : flat.size - higher]
         return cross.reshape(2 * size, 2 * size), pull, flat[flat.size - higher :].reshape(slope.harmonics.shape)
 
@@ -332,11 +329,6 @@ class DaskRows:
         while len(parts) > 1:
             parts = [add(parts[start : start + fan_in]) for start in range(0, len(parts), fan_in)]
         return dask.compute(parts[0])[0] / self._total
-
-    def _gather(self, function: Callable[..., Any]) -> list[Any]:
-        dask = _dask()
-        pairs = zip(self._blocks, self._weights, strict=True)
-        return list(dask.compute(*[dask.delayed(function)(block, weights) for block, weights in pairs]))
 
 
 def _weight_blocks(rows: Any, weights: Any) -> list[Any]:
@@ -366,10 +358,10 @@ def _client() -> Any:
         return None
 
 
-def _send(value: Slope, scatter_bytes: int) -> Any:
+def _send(value: Slope) -> Any:
     """A promise of the value; a large one is sent to all workers once, not with every graph."""
     client = _client()
-    if client is None or sum(part.nbytes for part in value) < scatter_bytes:
+    if client is None or sum(part.nbytes for part in value) < 1_000_000:
         return _dask().delayed(value)
     # In a list, for a bare tuple would be sent item by item.
     return client.scatter([value], broadcast=True, hash=False)[0]
@@ -391,26 +383,14 @@ def _weights_or_ones(block: Any, weights: Any) -> FloatArray:
 def _facts(block: Any, weights: Any) -> tuple[float, float, float]:
     """Rows of positive weight, sum of weights, largest angle; NaN where something is not a number."""
     x, w = _angles(block), _weights_or_ones(block, weights)
-    sound = np.isfinite(w).all() and not (w < 0).any()
-    return float(np.count_nonzero(w > 0)), float(w.sum()) if sound else np.nan, _largest(x)
+    total = float(w.sum()) if np.isfinite(w).all() and not (w < 0).any() else np.nan
+    largest = float(abs(x).max(initial=0.0)) if np.isfinite(x).all() else np.nan
+    return float(np.count_nonzero(w > 0)), total, largest
 
 
-def _largest(x: FloatArray) -> float:
-    if x.size == 0:
-        return 0.0
-    return float(abs(x).max()) if np.isfinite(x).all() else np.nan
-
-
-def _harmonics(block: Any, weights: Any, count: int) -> ComplexArray:
-    return MemoryRows(_angles(block), _weights_or_ones(block, weights)).harmonics(count)
-
-
-def _products(block: Any, weights: Any, mean: FloatArray) -> FloatArray:
-    return MemoryRows(_angles(block), _weights_or_ones(block, weights)).products(mean)
-
-
-def _hessian(block: Any, weights: Any, mean: FloatArray, order: int) -> FloatArray:
-    return hessian_sums(_angles(block), _weights_or_ones(block, weights), mean, order)
+def _sums(block: Any, weights: Any, quantity: str, *arguments: Any) -> Any:
+    """A mean of `MemoryRows` times the sum of weights."""
+    return getattr(MemoryRows(_angles(block), _weights_or_ones(block, weights)), quantity)(*arguments)
 
 
 def _centred(block: Any, mean: FloatArray, dtype: Any) -> FloatArray:
