@@ -18,7 +18,7 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.learning.row_sums import places_of
 from mgvm.learning.rows import WeightedRows
 from mgvm.learning.submodel import Submodel
-from mgvm.natural.parameters import Natural, natural_first, statistics
+from mgvm.natural.parameters import Natural, natural_first, statistics, with_harmonics
 
 # Of angle d for some rows: (s, V) with s (n, 2T) the derivative of the objective in η_d as real pairs and V (n, 2T, 2T)
 # minus the second one.
@@ -81,8 +81,7 @@ def _sandwich(
         score = np.zeros((len(x), full)) if extra is None else -extra(x)
         for d in range(size):
             places, design = _design(d, z, order)
-            rest = np.broadcast_to(dist.b[:, d], (len(x), order - 1))
-            s, V = local(d, np.concatenate([first[:, d, None], rest], axis=1), z)
+            s, V = local(d, with_harmonics(first[:, d], dist.b[:, d]), z)
             score[:, places] += np.einsum("nu,nuk->nk", s, design)
             half = np.einsum("nuv,nvk->nuk", V * share[:, None, None], design)
             flat = (-1, len(places))

@@ -16,6 +16,7 @@ z_i z_j, both for i < j in row order (D(D - 1) each).
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -154,6 +155,26 @@ def natural_first(dist: Natural, moments: ComplexArray) -> ComplexArray:
     rows = moments.reshape(-1, dist.dimension).T
     pull = dist.P @ rows + dist.Q @ np.conj(rows)
     return dist.a + np.asarray(pull).T.reshape(moments.shape)
+
+
+def with_harmonics(first: ComplexArray, harmonics: ComplexArray) -> ComplexArray:
+    """η (..., T) of an angle's conditionals from η₁ (...) and its harmonics 2..T."""
+    return np.concatenate([first[..., None], np.broadcast_to(harmonics, (*first.shape, len(harmonics)))], axis=-1)
+
+
+def restrict(dist: Natural, angles: np.ndarray) -> Natural:
+    """The terms of some angles alone."""
+    P, Q = (matrix[angles][:, angles] for matrix in (dist.P, dist.Q))
+    return Natural(dist.a[..., angles], dist.b[:, angles], P, Q)
+
+
+def condition(dist: Natural, known: np.ndarray, z: ComplexArray) -> Natural:
+    """The distributions of the other angles given points z (..., B) of some: a_A ← a_A + P_AB z_B + Q_AB conj(z_B)."""
+    left = np.setdiff1d(np.arange(dist.dimension), known)
+    rows = z.reshape(math.prod(z.shape[:-1]), len(known)).T
+    pull = np.asarray(dist.P[left][:, known] @ rows + dist.Q[left][:, known] @ rows.conj()).T
+    rest = restrict(dist, left)
+    return rest._replace(a=np.asarray(rest.a + pull.reshape(*z.shape[:-1], len(left))))
 
 
 def concentrations(dist: Natural) -> FloatArray:

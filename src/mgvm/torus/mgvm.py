@@ -408,21 +408,16 @@ class MGvM(FrozenValue):
         MGvM, or GvM when one angle is left
         """
         indices, angles = forms.check_given(given, self.dimension, self.names)
-        left = np.setdiff1d(np.arange(self.dimension), indices)
-        z = np.exp(1j * angles)
-        rows = z.reshape(math.prod(z.shape[:-1]), len(indices)).T
-        pull = np.asarray(self.P[left][:, indices] @ rows + self.Q[left][:, indices] @ rows.conj()).T
         try:
-            first = np.asarray(self.a[..., left] + pull.reshape(*z.shape[:-1], len(left)))
+            rest = parameters.condition(self._natural, indices, np.exp(1j * angles))
         except ValueError:
             raise ValueError(
                 f"given angles of shape {angles.shape[:-1]} do not broadcast against the batch {self.batch_shape}"
             ) from None
-        if len(left) > 1:
-            rest = Natural(first, self.b[:, left], self.P[left][:, left], self.Q[left][:, left])
-            return self._of(rest, None if self.names is None else tuple(self.names[i] for i in left))
-        higher = np.broadcast_to(self.b[:, left[0]], first.shape[:-1] + (self.order - 1,))
-        return GvM(np.concatenate([first, higher], axis=-1))
+        if rest.dimension == 1:
+            return GvM(parameters.with_harmonics(rest.a[..., 0], rest.b[:, 0]))
+        left = np.setdiff1d(np.arange(self.dimension), indices)
+        return self._of(rest, None if self.names is None else tuple(self.names[i] for i in left))
 
     def sample(self, n: int | tuple[int, ...] = (), rng: Seed = None, method: str = "auto") -> FloatArray:
         """Draws of shape ``n + batch_shape + (D,)``, radians in [-π, π).

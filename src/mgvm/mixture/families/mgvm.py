@@ -25,8 +25,17 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
 from mgvm.learning import exact_likelihood as newton
 from mgvm.learning.missing import expectation
-from mgvm.mixture.families.base import BoolArray, IntArray
-from mgvm.natural.parameters import Natural, unpack
+from mgvm.learning.rows import group_by_missing
+from mgvm.mixture.families.base import BoolArray, IntArray, by_component
+from mgvm.natural.parameters import (
+    Natural,
+    condition,
+    log_densities,
+    restrict,
+    unit_points,
+    unpack,
+    with_harmonics,
+)
 
 
 class MGvMComponents(NamedTuple):
@@ -112,36 +121,32 @@ class MGvMFamily:
     def sample(self, parameters: MGvMComponents, labels: IntArray, rng: np.random.Generator) -> FloatArray:
         """Exact draws, (n, D)."""
         out = np.empty((labels.size, parameters.dimension))
-        for k in np.unique(labels):
-            rows = np.flatnonzero(labels == k)
-            out[rows] = exact_grid(self.dist(parameters, int(k))).sample(rows.size, rng)
+        for k, rows in by_component(np.arange(labels.size), labels):
+            out[rows] = exact_grid(self.dist(parameters, k)).sample(rows.size, rng)
         return out
 
     def log_marginal(self, parameters: MGvMComponents, x: FloatArray) -> FloatArray:
         """Log densities (N, K) of the observed angles: f of the observed, plus log Z of the missing given them."""
         out = np.zeros((x.shape[0], parameters.log_normalizer.size))
-        seen = ~np.isnan(x)
-        patterns, which = np.unique(seen, axis=0, return_inverse=True)
-        which = which.reshape(-1)
-        for p, pattern in enumerate(patterns):
-            rows = np.flatnonzero(which == p)
-            if pattern.all():
+        for rows, lost, seen in group_by_missing(x):
+            if not lost.size:
                 out[rows] = self.log_density(parameters, x[rows])
-            elif pattern.any():
-                for k in range(out.shape[1]):
+            elif seen.size:
+                points = x[np.ix_(rows, seen)]
+                for k, log_normalizer in enumerate(parameters.log_normalizer):
                     dist = self.dist(parameters, k)
-                    out[rows, k] = _integrate_missing(dist, x[rows], pattern) - parameters.log_normalizer[k]
+                    out[rows, k] = log_densities(restrict(dist, seen), points) - log_normalizer
+                    out[rows, k] += grid_log_normalizers(condition(dist, seen, unit_points(points)))
         return out
 
     def expect_missing(self, parameters: MGvMComponents, x: FloatArray, labels: IntArray) -> ComplexArray:
         """E[e^{iφ}] (n, D) of missing angles given the others, from exact moments of all rows at once."""
         out = np.zeros(x.shape, dtype=complex)
-        for k in np.unique(labels):
-            rows = np.flatnonzero((labels == k) & ~np.isnan(x).all(axis=1))
-            expected, _ = expectation(self.dist(parameters, int(k)), x[rows])
+        empty = np.isnan(x).all(axis=1)
+        for k, rows in by_component(np.flatnonzero(~empty), labels):
+            expected, _ = expectation(self.dist(parameters, k), x[rows])
             out[rows] = np.ascontiguousarray(expected[:, : 2 * x.shape[1]]).view(complex)
         whole = frame.means(parameters.mean, parameters.anchor, self.order)[:, : 2 * x.shape[1]]
-        empty = np.isnan(x).all(axis=1)
         out[empty] = np.ascontiguousarray(whole).view(complex)[labels[empty]]
         return np.where(np.isnan(x), out, 0.0)
 
@@ -150,16 +155,12 @@ class MGvMFamily:
     ) -> FloatArray:
         """Rows (n, D) completed by draws: all but one missing angle on a grid, the last one a GvM given the others."""
         out = x.copy()
-        gaps = np.isnan(x)
-        empty = gaps.all(axis=1)
-        if empty.any():
-            out[empty] = self.sample(parameters, labels[empty], rng)
-        for k in np.unique(labels):
-            dist = self.dist(parameters, int(k))
-            for pattern in np.unique(gaps[labels == k], axis=0):
-                rows = np.flatnonzero((labels == k) & (gaps == pattern).all(axis=1) & ~empty)
-                if rows.size and pattern.any():
-                    out[rows] = _draw_pattern(dist, x[rows], np.flatnonzero(pattern), rng)
+        for rows, lost, seen in group_by_missing(x):
+            if not seen.size:
+                out[rows] = self.sample(parameters, labels[rows], rng)
+            elif lost.size:
+                for k, mine in by_component(rows, labels):
+                    out[mine] = _draw_pattern(self.dist(parameters, k), x[mine], lost, rng)
         return out
 
     def dist(self, parameters: MGvMComponents, k: int) -> Natural:
@@ -244,21 +245,6 @@ def _directions(mean: FloatArray, dimension: int) -> FloatArray:
     return np.arctan2(mean[:, places + 1], mean[:, places])
 
 
-def _integrate_missing(dist: Natural, x: FloatArray, seen: np.ndarray) -> FloatArray:
-    """log of the integral of exp f over the angles that are not seen, at rows x (N, D)."""
-    known, hidden = np.flatnonzero(seen), np.flatnonzero(~seen)
-    z = np.exp(1j * x[:, known])
-    P, Q = dist.P[np.ix_(known, known)], dist.Q[np.ix_(known, known)]
-    value = (z @ dist.a[known].conj()).real
-    for t, harmonic in enumerate(dist.b, start=2):
-        value += (z**t @ harmonic[known].conj()).real
-    value += 0.5 * ((z.conj() @ P) * z).sum(axis=1).real + 0.5 * ((z @ Q.conj()) * z).sum(axis=1).real
-    given = z @ dist.P[np.ix_(hidden, known)].T + z.conj() @ dist.Q[np.ix_(hidden, known)].T
-    both = np.ix_(hidden, hidden)
-    rest = Natural(dist.a[hidden] + given, dist.b[:, hidden], dist.P[both], dist.Q[both])
-    return value + grid_log_normalizers(rest)
-
-
 def _draw_pattern(dist: Natural, x: FloatArray, lost: IntArray, rng: np.random.Generator) -> FloatArray:
     """Rows whose one or two angles `lost` are drawn given the others."""
     out, z = x.copy(), np.where(np.isnan(x), 0.0, np.exp(1j * x))
@@ -272,12 +258,12 @@ def _draw_pattern(dist: Natural, x: FloatArray, lost: IntArray, rng: np.random.G
         nodes = np.exp(1j * periodic_grid(2 ** math.ceil(math.log2(count))))
         for rows in np.array_split(np.arange(len(x)), -(-len(x) * nodes.size // 400_000)):  # some 20 MB
             eta = _given(dist, z[rows], last)[:, None] + (dist.P[last, first] * nodes + dist.Q[last, first] / nodes)
-            values = gvm_facts(_with_harmonics(dist, eta.ravel(), last), 1).log_normalizer.reshape(eta.shape)
+            values = gvm_facts(with_harmonics(eta.ravel(), dist.b[:, last]), 1).log_normalizer.reshape(eta.shape)
             values = values + (_given(dist, z[rows], first)[:, None].conj() * nodes).real
             values += sum((dist.b[t - 2, first].conj() * nodes**t).real for t in _orders(dist))
             out[rows, first] = GridDensity(values).sample((), rng)
         z[:, first] = np.exp(1j * out[:, first])
-    out[:, last] = wrap(gvm_sample(_with_harmonics(dist, _given(dist, z, last), last), 1, rng)[0])
+    out[:, last] = wrap(gvm_sample(with_harmonics(_given(dist, z, last), dist.b[:, last]), 1, rng)[0])
     return out
 
 
@@ -289,10 +275,3 @@ def _orders(dist: Natural) -> range:
 def _given(dist: Natural, z: ComplexArray, angle: int) -> ComplexArray:
     """η₁ of an angle given the others, those with z = 0 left out."""
     return np.asarray(dist.a[angle] + z @ dist.P[angle] + z.conj() @ dist.Q[angle])
-
-
-def _with_harmonics(dist: Natural, first: ComplexArray, angle: int) -> ComplexArray:
-    """η (n, T) of an angle."""
-    eta = np.empty((first.size, dist.order), dtype=complex)
-    eta[:, 0], eta[:, 1:] = first, dist.b[:, angle]
-    return eta
