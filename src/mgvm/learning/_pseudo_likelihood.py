@@ -34,11 +34,12 @@ from mgvm._newton import climb
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.circle.exponential_family import concentration
+from mgvm.circle import exponential_family
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning._score_matching import score_matching
 from mgvm.learning.conjugate_gradients import conjugate_gradients
 from mgvm.learning.result import TorusFit
+from mgvm.learning.row_sums import unit_rows
 from mgvm.learning.rows import (
     WeightedRows,
     as_rows,
@@ -163,8 +164,7 @@ def independent_angles(sample: WeightedRows, model: Submodel) -> Natural:
     """Independent von Mises angles of the data's mean directions and resultants."""
     # A first guess is not made narrower than 0.0045 radians.
     variance = np.maximum(circular_variance(sample.x, sample.weights), 1e-5)
-    strength = np.array([concentration(float(deficit)) for deficit in variance])
-    size = model.dimension
+    strength, size = exponential_family.concentrations(variance), model.dimension
     b, nothing = np.zeros((model.order - 1, size), dtype=complex), np.zeros((size, size), dtype=complex)
     return model.project(Natural(strength * np.exp(1j * sample.mean_directions), b, nothing, nothing))
 
@@ -356,7 +356,7 @@ class PseudoLikelihood:
 
     def __init__(self, data: WeightedRows, order: int, chunk: int = 1 << 17, double_up_to: int = 1 << 22):
         self.order, self.dimension = order, data.dimension
-        self.x = np.concatenate([np.cos(data.x), np.sin(data.x)], axis=1)
+        self.x = unit_rows(data.x)
         self.share = data.weights / data.n_rows
         step = max(1, chunk // data.dimension)
         self._chunks = [slice(k, min(k + step, data.n_rows)) for k in range(0, data.n_rows, step)]
