@@ -186,8 +186,7 @@ def _neighborhoods(known: NodeDesign, wanted: str, effective: float) -> tuple[st
     if wanted == "all" or (wanted == "auto" and enough):
         return "all", everyone
     chosen = choose_penalty(known, "ebic", gamma=0.0)
-    graph = np.zeros((known.dimension, known.dimension), dtype=bool)
-    graph[support(chosen.steps[chosen.picked].point)] = True
+    graph = support(chosen.steps[chosen.picked].point)
     return "selected", [np.flatnonzero(row) for row in graph | graph.T]
 
 

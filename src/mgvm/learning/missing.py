@@ -90,29 +90,6 @@ class CompletionSettings:
 COMPLETION = CompletionSettings()
 
 
-class _CompletedRows(NamedTuple):
-    """Rows that lack nothing, copies of those that do with their gaps filled, where these are, weights of all."""
-
-    whole: FloatArray
-    filled: FloatArray
-    gaps: np.ndarray
-    weights: FloatArray
-
-    @classmethod
-    def at_random(cls, sample: WeightedRows, copies: int, rng: np.random.Generator) -> _CompletedRows:
-        """Gaps filled by uniform draws."""
-        partial = np.isnan(sample.x).any(axis=1)
-        cut = np.repeat(sample.x[partial], copies, axis=0)
-        weights = np.concatenate([sample.weights[~partial], np.repeat(sample.weights[partial] / copies, copies)])
-        gaps = np.isnan(cut)
-        filled = np.where(gaps, rng.uniform(-np.pi, np.pi, cut.shape), cut)
-        return cls(sample.x[~partial], filled, gaps, weights / weights.mean())
-
-    def rows(self) -> WeightedRows:
-        """All of them, as a learner takes them."""
-        return WeightedRows(np.concatenate([self.whole, self.filled]), self.weights)
-
-
 def fit_by_draws(
     sample: WeightedRows,
     model: Submodel,
@@ -125,13 +102,20 @@ def fit_by_draws(
     """Fit and draw in turn; the last fit, with parameters averaged over the last ones."""
     settings, dist = COMPLETION, start
     fits, trace, drift = [], [], np.inf
-    completed = _CompletedRows.at_random(sample, settings.copies, rng)
-    redraw(completed.filled, completed.gaps, dist, settings.first_sweeps, rng)
+    partial = np.isnan(sample.x).any(axis=1)
+    counts = np.where(np.sort(partial), settings.copies, 1)  # the rows that lack nothing first
+    order = np.repeat(np.argsort(partial, kind="stable"), counts)
+    x, weights = sample.x[order], sample.weights[order] / np.repeat(counts, counts)
+    completed = WeightedRows(x, weights / weights.mean())
+    filled = x[np.count_nonzero(~partial) :]  # a view: drawn anew in place
+    gaps = np.isnan(filled)
+    filled[gaps] = rng.uniform(-np.pi, np.pi, filled.shape)[gaps]
+    redraw(filled, gaps, dist, settings.first_sweeps, rng)
     for iteration in range(max_iterations):
         with warnings.catch_warnings():
             if iteration > 0:
                 warnings.simplefilter("ignore")
-            fit = learn(completed.rows(), dist)
+            fit = learn(completed, dist)
         dist = fit.natural
         fits.append(pack(dist))
         trace.append(fit.objective)
@@ -139,7 +123,7 @@ def fit_by_draws(
         drift = measure_drift(np.array(fits), settings.window)
         if drift <= settings.drift:
             break
-        redraw(completed.filled, completed.gaps, dist, settings.sweeps, rng)
+        redraw(filled, gaps, dist, settings.sweeps, rng)
     else:
         warnings.warn(
             f"expectation-maximisation over missing angles had not converged after {max_iterations} fits: the square "
