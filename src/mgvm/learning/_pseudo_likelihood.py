@@ -49,7 +49,7 @@ from mgvm.learning.rows import (
     refuse_single_row,
 )
 from mgvm.learning.score_operator import couplings_of, real_coupling
-from mgvm.learning.standard_errors import half_covariance, pseudo_likelihood_errors, real_blocks
+from mgvm.learning.standard_errors import half_covariances, pseudo_likelihood_errors, real_blocks
 from mgvm.learning.submodel import Submodel, submodel_for
 from mgvm.natural.parameters import Natural, concentrations, pack, unpack
 
@@ -129,18 +129,17 @@ def pseudo_likelihood(
     first = max(guesses, key=objective.value) if len(guesses) > 1 else guesses[0]
     found = PseudoAscent(objective, model).climb(first, limit, steps, reporter(progress, "pseudo_likelihood"))
     _warn(found, sample, steps)
-    errors = pseudo_likelihood_errors(sample, model, found.dist) if standard_errors else None
     return TorusFit(
-        *found.dist,
+        *found.point.dist,
         method="pseudo-likelihood",
-        objective=found.value,
+        objective=found.point.value,
         converged=found.converged,
-        gradient_norm=float(abs(found.gradient).max()),
+        gradient_norm=found.point.gradient_norm,
         n_iterations=len(found.trace) - 1,
         submodel=model,
         n_rows=sample.n_rows,
         trace=np.array(found.trace),
-        standard_errors=errors,
+        standard_errors=pseudo_likelihood_errors(sample, model, found.point.dist) if standard_errors else None,
         names=column_names(data),
     )
 
@@ -170,12 +169,12 @@ def independent_angles(sample: WeightedRows, model: Submodel) -> Natural:
 
 
 def _warn(found: PseudoMaximum, sample: WeightedRows, max_iterations: int) -> None:
-    strength = concentrations(found.dist)
+    strength = concentrations(found.point.dist)
     cause = ""
     # Above a concentration of 1e3 columns may determine each other.
-    if found.ran_away or (strength.max() > 1e3 and not found.converged):
+    if found.point.ran_away or (strength.max() > 1e3 and not found.converged):
         cause = describe_degeneracy(sample)
-    if found.ran_away or cause:
+    if found.point.ran_away or cause:
         whose = int(np.argmax(strength))
         warnings.warn(
             f"pseudo_likelihood has no finite maximum here: the concentration of angle {whose} given the others "
@@ -188,26 +187,14 @@ def _warn(found: PseudoMaximum, sample: WeightedRows, max_iterations: int) -> No
     elif not found.converged:
         warnings.warn(
             f"pseudo_likelihood stopped after {len(found.trace) - 1} of {max_iterations} Newton steps with a gradient "
-            f"of {abs(found.gradient).max():.2g}; the next step promises {found.promise:.2g} of log-likelihood a row. "
-            "Raise max_iterations or tolerance, or choose a smaller order or submodel",
+            f"of {found.point.gradient_norm:.2g}; the next step promises {found.point.gain:.2g} of log-likelihood a "
+            "row. Raise max_iterations or tolerance, or choose a smaller order or submodel",
             ConvergenceWarning,
             stacklevel=3,
         )
 
 
 # ---- Newton's method -------------------------------------------------------------------------------------------------
-
-
-class PseudoMaximum(NamedTuple):
-    """Where an ascent ended: the distribution, the objective, its gradient, and what the next step promised to gain."""
-
-    dist: Natural
-    value: float
-    gradient: FloatArray
-    promise: float
-    converged: bool
-    ran_away: bool
-    trace: list[float]
 
 
 class Expansion(NamedTuple):
@@ -245,6 +232,11 @@ class PseudoPoint:
     promise = gain
 
     @property
+    def gradient_norm(self) -> float:
+        """The largest entry of the gradient."""
+        return float(abs(self.expansion.gradient).max())
+
+    @property
     def ran_away(self) -> bool:
         """Whether some concentration came near the largest allowed."""
         return bool(concentrations(self.dist).max() > 0.2 * CONCENTRATION_LIMIT)
@@ -253,6 +245,14 @@ class PseudoPoint:
         """The point after a share of the step, None where that is too concentrated."""
         point = PseudoPoint(self._ascent, self._theta + share * self.expansion.step)
         return point if concentrations(point.dist).max() <= CONCENTRATION_LIMIT else None
+
+
+class PseudoMaximum(NamedTuple):
+    """Where an ascent ended, with the objective a step."""
+
+    point: PseudoPoint
+    trace: list[float]
+    converged: bool
 
 
 class PseudoAscent:
@@ -285,9 +285,7 @@ class PseudoAscent:
         # Where no step rises, what is left to gain may drown in the rounding of the objective.
         drowned = len(trace) <= max_iterations and point.gain <= 1e-13 * max(1.0, abs(point.value))
         converged = found.converged or (drowned and not point.ran_away)
-        return PseudoMaximum(
-            point.dist, point.value, point.expansion.gradient, point.gain, converged, point.ran_away, trace
-        )
+        return PseudoMaximum(point, trace, converged)
 
     def _project(self, dist: Natural) -> FloatArray:
         return pack(self.submodel.project(dist))
@@ -431,23 +429,10 @@ class PseudoLikelihood:
 
     def _covariances(self, rows: slice, moments: ComplexArray, spread: ComplexArray) -> ConditionalCovariances:
         """The covariances of some rows; adds their weighted sum to `spread` (T, T, 2, D)."""
-        order, share = self.order, self.share[rows]
-        mixed = np.empty((order - 1, 2, *moments.shape[:2]), dtype=self._kept_as)
-        first: tuple[ComplexArray, ComplexArray] | None = None
-        for t in range(1, order + 1):
-            for s in range(t, order + 1):
-                keep, turn = half_covariance(moments, t, s)
-                spread[t - 1, s - 1, 0] += share @ keep
-                spread[t - 1, s - 1, 1] += share @ turn
-                if s > t:
-                    spread[s - 1, t - 1, 0] += share @ keep.conj()
-                    spread[s - 1, t - 1, 1] += share @ turn
-                if t == 1 and s == 1:
-                    first = keep, turn
-                elif t == 1:
-                    mixed[s - 2, 0], mixed[s - 2, 1] = keep, turn
-        assert first is not None
-        return ConditionalCovariances(rows, first[0].real.astype(mixed.real.dtype), first[1].astype(mixed.dtype), mixed)
+        parts = half_covariances(moments)
+        spread += self.share[rows] @ parts
+        (keep, turn), mixed = parts[0, 0].astype(self._kept_as), parts[0, 1:].astype(self._kept_as)
+        return ConditionalCovariances(rows, keep.real.copy(), turn.copy(), mixed)
 
 
 def coupling_gradient(cross: FloatArray) -> tuple[ComplexArray, ComplexArray]:

@@ -17,13 +17,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.learning.rows import WeightedRows
+
+Numbers = TypeVar("Numbers", FloatArray, ComplexArray)
 
 CHUNK_ROWS = 1024  # rows at a time: a chunk of a few hundred angles stays in the processor's cache
 
@@ -130,7 +132,7 @@ def hessian_sums(x: FloatArray, weights: FloatArray, mean: FloatArray, order: in
     return out
 
 
-def sum_arrays(parts: Iterable[Any]) -> Any:
+def sum_arrays(parts: Iterable[Numbers]) -> Numbers:
     """Sum of arrays, none of which is changed."""
     every = iter(parts)
     total = next(every).copy()
@@ -142,35 +144,11 @@ def sum_arrays(parts: Iterable[Any]) -> Any:
 # ---- rows in memory --------------------------------------------------------------------------------------------------
 
 
-class RowSource(Protocol):
-    """Means over weighted rows, whatever holds them."""
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of positive weight."""
-
-    @property
-    def dimension(self) -> int:
-        """The number of angles."""
-
-    def harmonics(self, count: int) -> ComplexArray:
-        """E[z^k], k = 0 .. count; (count + 1, D)."""
-
-    def products(self, mean: FloatArray) -> FloatArray:
-        """E[(x - m)(x - m)ᵀ], (2D, 2D)."""
-
-    def slopes(self, mean: FloatArray, slope: Slope, dtype: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means of `slope_sums`."""
-
-    def hessian(self, mean: FloatArray, order: int) -> FloatArray:
-        """Mean of `hessian_sums`."""
-
-
 class _KeptRows(NamedTuple):
     """x - m and the weights in a precision."""
 
     mean: FloatArray
-    dtype: Any
+    dtype: type[np.floating]
     away: FloatArray
     weights: FloatArray
 
@@ -222,7 +200,9 @@ class MemoryRows:
         """Mean of `hessian_sums`."""
         return hessian_sums(self._x, self._weights, mean, order)
 
-    def slopes(self, mean: FloatArray, slope: Slope, dtype: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def slopes(
+        self, mean: FloatArray, slope: Slope, dtype: type[np.floating]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means of `slope_sums`."""
         total: list[FloatArray] = []
         near = mean.astype(dtype)
@@ -235,7 +215,7 @@ class MemoryRows:
                 total = list(parts)
         return total[0], total[1], total[2]
 
-    def _away(self, mean: FloatArray, dtype: Any) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def _away(self, mean: FloatArray, dtype: type[np.floating]) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Chunks of x - m and of the weights."""
         kept = self._kept
         if kept is None or kept.dtype != dtype or not np.array_equal(kept.mean, mean):
@@ -246,7 +226,7 @@ class MemoryRows:
             else:
                 yield kept.away[part], kept.weights[part]
 
-    def _keep(self, mean: FloatArray, dtype: Any) -> _KeptRows | None:
+    def _keep(self, mean: FloatArray, dtype: type[np.floating]) -> _KeptRows | None:
         if 2 * self._x.size * np.dtype(dtype).itemsize > self._kept_bytes:
             return None
         away = np.empty((self.n_rows, 2 * self.dimension), dtype=dtype)
@@ -302,14 +282,16 @@ class DaskRows:
         """Mean of `hessian_sums`."""
         return self._mean(_sums, "hessian", mean, order)
 
-    def slopes(self, mean: FloatArray, slope: Slope, dtype: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def slopes(
+        self, mean: FloatArray, slope: Slope, dtype: type[np.floating]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means of `slope_sums`."""
         size, higher = self.dimension, slope.harmonics.size
         flat = self._mean(_slopes, _send(slope), mean, dtype, blocks=self._away(mean, dtype)).astype(dtype)
         cross, pull = flat[: 4 * size**2], flat[4 * size**2 : flat.size - higher]
         return cross.reshape(2 * size, 2 * size), pull, flat[flat.size - higher :].reshape(slope.harmonics.shape)
 
-    def _away(self, mean: FloatArray, dtype: Any) -> list[Any]:
+    def _away(self, mean: FloatArray, dtype: type[np.floating]) -> list[Any]:
         """Blocks of x - m: promises, or kept by the workers of a cluster."""
         if self._kept is None or self._kept[1] != dtype or not np.array_equal(self._kept[0], mean):
             dask = _dask()
@@ -329,6 +311,9 @@ class DaskRows:
         while len(parts) > 1:
             parts = [add(parts[start : start + fan_in]) for start in range(0, len(parts), fan_in)]
         return dask.compute(parts[0])[0] / self._total
+
+
+RowSource: TypeAlias = MemoryRows | DaskRows
 
 
 def _weight_blocks(rows: Any, weights: Any) -> list[Any]:
@@ -393,11 +378,11 @@ def _sums(block: Any, weights: Any, quantity: str, *arguments: Any) -> Any:
     return getattr(MemoryRows(_angles(block), _weights_or_ones(block, weights)), quantity)(*arguments)
 
 
-def _centred(block: Any, mean: FloatArray, dtype: Any) -> FloatArray:
+def _centred(block: Any, mean: FloatArray, dtype: type[np.floating]) -> FloatArray:
     return (unit_rows(_angles(block)) - mean).astype(dtype)
 
 
-def _slopes(away: FloatArray, weights: Any, slope: Slope, mean: FloatArray, dtype: Any) -> FloatArray:
+def _slopes(away: FloatArray, weights: Any, slope: Slope, mean: FloatArray, dtype: type[np.floating]) -> FloatArray:
     """The three sums as one flat vector, in double precision so that the sums of many blocks lose nothing."""
     shares, near = _weights_or_ones(away, weights).astype(dtype), mean.astype(dtype)
     starts = range(0, len(away), CHUNK_ROWS)

@@ -21,7 +21,8 @@ is taken out of both, so that each is DXS' + S'XD again with D = E[c²].
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
@@ -107,35 +108,24 @@ def halves(size: int) -> list[tuple[slice, slice]]:
 # ---- the preconditioner --------------------------------------------------------------------------------------------
 
 
-class Preconditioner(Protocol):
-    """About the inverse of H: on the angles' own parameters, and on the couplings."""
+class Preconditioner(ABC):
+    """About the inverse of H: on the angles' own parameters, `own` (D, 2T, 2T), and on the couplings."""
 
-    own: FloatArray  # (D, 2T, 2T)
-
-    def couplings(self, residual: FloatArray) -> FloatArray:
-        """K from the residual of K, symmetric; not yet inside the submodel."""
-
-
-def preconditioner(known: RowMoments, model: Submodel, ridge: float, dtype: Any) -> Preconditioner:
-    """The one that suits the submodel."""
-    kind = FullPreconditioner if model.sums.any() or not model.differences.any() else DifferencesPreconditioner
-    return kind(known, model.order, ridge, dtype)
-
-
-class _OwnBlocks:
-    """Blocks of the angles' own parameters."""
-
-    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: Any):
+    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: type[np.floating]):
         own = own_blocks(known.harmonics, order)
         shift = _EIGENVALUE_FLOOR * np.trace(own, axis1=1, axis2=2) / (2 * order) + ridge * known.spread
         self.own = np.linalg.inv(own + shift[:, None, None] * np.eye(2 * order)).astype(dtype)
         self._turns = own[:, :2, :2]  # E[t tᵀ] of every angle
 
+    @abstractmethod
+    def couplings(self, residual: FloatArray) -> FloatArray:
+        """K from the residual of K, symmetric; not yet inside the submodel."""
 
-class FullPreconditioner(_OwnBlocks):
+
+class FullPreconditioner(Preconditioner):
     """K ↦ 2(TKS + SKT)."""
 
-    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: Any):
+    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: type[np.floating]):
         super().__init__(known, order, ridge, dtype)
         size = len(self._turns)
         T, here = np.zeros((2 * size, 2 * size)), np.arange(size)
@@ -151,10 +141,10 @@ class FullPreconditioner(_OwnBlocks):
         return answer + answer.T
 
 
-class DifferencesPreconditioner(_OwnBlocks):
+class DifferencesPreconditioner(Preconditioner):
     """P alone: Re P and Im P apart, in the frame of the mean directions."""
 
-    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: Any):
+    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: type[np.floating]):
         super().__init__(known, order, ridge, dtype)
         # Of directions that the data hardly have any will do.
         turn = np.exp(1j * np.angle(known.harmonics[1]))
@@ -185,7 +175,7 @@ class DifferencesPreconditioner(_OwnBlocks):
 class _Lyapunov:
     """X with scale (TXS + SXT) = R."""
 
-    def __init__(self, T: FloatArray, S: FloatArray, scale: float, dtype: Any):
+    def __init__(self, T: FloatArray, S: FloatArray, scale: float, dtype: type[np.floating]):
         jitter = _EIGENVALUE_FLOOR * np.trace(T) / len(T)
         values, vectors = linalg.eigh(S, T + jitter * np.eye(len(T)), check_finite=False)
         values = np.maximum(values, _EIGENVALUE_FLOOR * float(values[-1]))
@@ -223,7 +213,7 @@ class ScoreOperator:
         self,
         source: RowSource,
         submodel: Submodel,
-        dtype: Any = np.float64,
+        dtype: type[np.floating] = np.float64,
         known: RowMoments | None = None,
         ridge: float = 0.0,
     ):
@@ -353,7 +343,9 @@ class ScoreOperator:
     def precondition(self, residual: FloatArray) -> FloatArray:
         """About H⁻¹r."""
         if self._preconditioner is None:
-            self._preconditioner = preconditioner(self.moments, self.submodel, self.ridge, self.dtype)
+            full = self.submodel.sums.any() or not self.submodel.differences.any()
+            kind = FullPreconditioner if full else DifferencesPreconditioner
+            self._preconditioner = kind(self.moments, self.order, self.ridge, self.dtype)
         out = self.empty()
         own = residual[: 2 * self.dimension * self.order].reshape(2 * self.order, self.dimension)
         out[: own.size] = np.einsum("dkl,ld->kd", self._preconditioner.own, own).ravel()

@@ -32,7 +32,7 @@ def pseudo_likelihood_errors(sample: WeightedRows, model: Submodel, dist: Natura
         order = eta.shape[1]
         moments = gvm_facts(eta, 2 * order).moments[:, : 2 * order]
         powers = z[:, d, None] ** np.arange(1, order + 1)
-        return np.ascontiguousarray(powers - moments[:, :order]).view(float), _covariances(moments, order)
+        return np.ascontiguousarray(powers - moments[:, :order]).view(float), real_blocks(half_covariances(moments))
 
     return _sandwich(sample, model, dist, local, None)
 
@@ -89,7 +89,8 @@ def _sandwich(
         weighted = score * share[:, None]
         meat += weighted.T @ weighted
     left = _inverse(basis.T @ bend @ basis)
-    return _spread(basis, left @ (basis.T @ meat @ basis) @ left)
+    covariance = left @ (basis.T @ meat @ basis) @ left
+    return np.sqrt(np.maximum(((basis @ covariance) * basis).sum(axis=1), 0.0))
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
@@ -98,10 +99,6 @@ def _inverse(matrix: FloatArray) -> FloatArray:
         return np.asarray(cho_solve(cho_factor(matrix), np.eye(len(matrix))), dtype=float)
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.pinv(matrix, hermitian=True), dtype=float)
-
-
-def _spread(basis: FloatArray, covariance: FloatArray) -> FloatArray:
-    return np.sqrt(np.maximum(((basis @ covariance) * basis).sum(axis=1), 0.0))
 
 
 def _chunks(sample: WeightedRows) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -124,11 +121,21 @@ def _design(d: int, z: ComplexArray, order: int) -> tuple[np.ndarray, FloatArray
     return places, design
 
 
-def half_covariance(moments: ComplexArray, t: int, s: int) -> tuple[ComplexArray, ComplexArray]:
-    """A and B with d E[z^t] = A dη_s + B conj(dη_s): ½(m_{t-s} - m_t conj(m_s)) and ½(m_{t+s} - m_t m_s), t <= s."""
-    first, second = moments[..., t - 1], moments[..., s - 1]
-    gap = moments[..., s - t - 1].conj() if s > t else 1.0
-    return 0.5 * (gap - first * second.conj()), 0.5 * (moments[..., t + s - 1] - first * second)
+def half_covariances(moments: ComplexArray) -> ComplexArray:
+    """A_ts and B_ts with d E[z^t] = Σ_s A_ts dη_s + B_ts conj(dη_s), (T, T, 2, ...), from moments 1..2T (..., 2T).
+
+    A = ½(m_{t-s} - m_t conj(m_s)), B = ½(m_{t+s} - m_t m_s); A_st = conj(A_ts).
+    """
+    order = moments.shape[-1] // 2
+    parts = np.empty((order, order, 2, *moments.shape[:-1]), dtype=complex)
+    for t in range(order):
+        for s in range(t, order):
+            first, second = moments[..., t], moments[..., s]
+            gap = moments[..., s - t - 1].conj() if s > t else 1.0
+            parts[t, s, 0], parts[t, s, 1] = gap - first * second.conj(), moments[..., t + s + 1] - first * second
+            parts[s, t, 0], parts[s, t, 1] = parts[t, s, 0].conj(), parts[t, s, 1]
+    parts *= 0.5
+    return parts
 
 
 def real_blocks(spread: ComplexArray) -> FloatArray:
@@ -143,16 +150,6 @@ def real_blocks(spread: ComplexArray) -> FloatArray:
     out[:, :, 1, :, 0] = turn.imag + keep.imag
     out[:, :, 1, :, 1] = keep.real - turn.real
     return out.reshape(size, 2 * order, 2 * order)
-
-
-def _covariances(moments: ComplexArray, order: int) -> FloatArray:
-    """Covariances (n, 2T, 2T) of (cos φ, sin φ, cos 2φ, ...) from moments 1..2T."""
-    parts = np.empty((order, order, 2, len(moments)), dtype=complex)
-    for t in range(1, order + 1):
-        for s in range(t, order + 1):
-            keep, turn = half_covariance(moments, t, s)
-            parts[t - 1, s - 1], parts[s - 1, t - 1] = (keep, turn), (keep.conj(), turn)
-    return real_blocks(parts)
 
 
 def _laplacians(x: FloatArray, order: int) -> FloatArray:

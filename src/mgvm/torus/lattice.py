@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -171,24 +171,6 @@ class SeriesLimits:
 LIMITS = SeriesLimits()
 
 
-class Series(Protocol):
-    """A way to the log density of offsets (n, D)."""
-
-    @property
-    def terms(self) -> int:
-        """Terms summed a point, about the most."""
-        ...
-
-    @property
-    def error(self) -> float:
-        """A bound on the relative error of truncation."""
-        ...
-
-    def log_density(self, offsets: FloatArray) -> FloatArray:
-        """Log density at offsets from the mean, in [-π, π)."""
-        ...
-
-
 class ImageSeries(NamedTuple):
     """Rows of images: the first `flat` coordinates of the short basis are so wide that they sum to their integral.
 
@@ -237,6 +219,9 @@ class HarmonicSeries(NamedTuple):
             rows = slice(begin, begin + block)
             total[rows] = np.cos(offsets[rows] @ self.vectors.T) @ self.weights
         return np.log1p(total) - offsets.shape[-1] * LOG_TURN
+
+
+Series: TypeAlias = ImageSeries | HarmonicSeries
 
 
 def choose_series(cov: FloatArray) -> Series:
