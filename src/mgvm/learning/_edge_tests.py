@@ -37,7 +37,7 @@ from mgvm.learning.node_regression import (
     node_features,
 )
 from mgvm.learning.rows import as_rows
-from mgvm.learning.submodel import BoolArray, submodel_for
+from mgvm.learning.submodel import BoolArray, SubmodelLike, submodel_for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +107,7 @@ def edge_tests(
     data: ArrayLike,
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
     conditioning: str = "auto",
 ) -> EdgeTests:

@@ -17,7 +17,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,9 +38,9 @@ from mgvm.learning._pseudo_likelihood import pseudo_likelihood
 from mgvm.learning.exact_likelihood import ExactMaximum, maximize, problem_from_rows
 from mgvm.learning.result import TorusFit
 from mgvm.learning.rows import WeightedRows, as_rows, describe_degeneracy, refuse_single_row
-from mgvm.learning.submodel import Submodel, submodel_for
+from mgvm.learning.submodel import Submodel, SubmodelLike, submodel_for
 from mgvm.natural.graph import forest
-from mgvm.natural.parameters import Natural, pack
+from mgvm.natural.parameters import Natural, TorusDistribution, pack
 
 
 class Stopping(NamedTuple):
@@ -66,9 +66,9 @@ def likelihood(
     data: ArrayLike,
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
-    start: Any = None,
+    start: TorusDistribution | None = None,
     tolerance: float = 1e-8,
     max_iterations: int = 100,
     rng: Seed = None,
@@ -514,17 +514,18 @@ def _maximize_by_chains(
         chance = float(scatter.sum()) / settings.n_chains
         trace.append(length)
         stopping.report(step + 1, stopping.max_iterations)
-        if chance <= goal and length <= settings.explained * chance:
+        converged = chance <= goal and length <= settings.explained * chance
+        if converged:
             # The last step is worth taking: it averages what these draws know.
             beta = beta + metric.step(whitened)
-            return ChainMaximum(beta, trace, np.sqrt(length), np.sqrt(chance), gradient, True, drawn.covariance)
+            break
         following = beta + metric.step(whitened) * min(1.0, settings.longest / np.sqrt(length))
         if not (np.isfinite(following).all() and np.abs(following).max() < settings.runaway):
             break  # the maximum, if there is one, is a distribution that no chain can sample
         beta = following
         if chance > goal and length <= 8.0 * chance:
             draws = min(2 * draws, 16 * max(settings.first_draws, settings.draws_at_once(edges.size)))
-    return ChainMaximum(beta, trace, np.sqrt(length), np.sqrt(chance), gradient, False, drawn.covariance)
+    return ChainMaximum(beta, trace, np.sqrt(length), np.sqrt(chance), gradient, converged, drawn.covariance)
 
 
 def _draw(

@@ -22,7 +22,7 @@ import warnings
 from collections.abc import Callable
 from functools import cached_property
 from itertools import islice
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -50,8 +50,8 @@ from mgvm.learning.rows import (
 )
 from mgvm.learning.score_operator import couplings_of, real_coupling
 from mgvm.learning.standard_errors import half_covariances, pseudo_likelihood_errors, real_blocks
-from mgvm.learning.submodel import Submodel, submodel_for
-from mgvm.natural.parameters import Natural, concentrations, pack, unpack
+from mgvm.learning.submodel import Submodel, SubmodelLike, submodel_for
+from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, pack, unpack
 
 # Concentration of an angle given the others that a step may reach: data that ask for more have no finite maximum.
 CONCENTRATION_LIMIT = 1e6
@@ -61,9 +61,9 @@ def pseudo_likelihood(
     data: ArrayLike,
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
-    start: Any = None,
+    start: TorusDistribution | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 50,
     standard_errors: bool = False,

@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import warnings
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -29,8 +29,8 @@ from mgvm.learning.result import TorusFit
 from mgvm.learning.row_sums import DaskRows, MemoryRows, RowSource
 from mgvm.learning.rows import DependentPair, as_rows
 from mgvm.learning.score_operator import RowMoments, ScoreOperator, couplings_of, row_moments
-from mgvm.learning.submodel import Submodel
-from mgvm.natural.parameters import pack, unpack
+from mgvm.learning.submodel import Submodel, SubmodelLike
+from mgvm.natural.parameters import TorusDistribution, pack, unpack
 
 SOLVERS = ("auto", "dense", "iterative")
 
@@ -39,12 +39,12 @@ def score_matching(
     data: ArrayLike,
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
     penalty: float | str = 0.0,
     tolerance: float = 1e-4,
     max_iterations: int = 300,
-    start: Any = None,
+    start: TorusDistribution | None = None,
     solver: str = "auto",
     progress: Progress = False,
 ) -> TorusFit:
@@ -113,9 +113,11 @@ def score_matching(
     operator = ScoreOperator(source, model, np.float64, known, _needed_ridge(source, known, model, stacklevel=3))
     numbers = 2 * source.dimension * (harmonics + source.dimension - 1)  # real parameters of the full model
     if way == "dense" or (way == "auto" and numbers <= 600):
-        return replace(_minimize_densely(operator, wanted), names=column_names(data))
-    theta = operator.empty() if begin is None else operator.vector(begin)
-    return replace(_minimize_iteratively(operator, theta, wanted, steps, progress), names=column_names(data))
+        fit = _minimize_densely(operator, wanted)
+    else:
+        theta = operator.empty() if begin is None else operator.vector(begin)
+        fit = _minimize_iteratively(operator, theta, wanted, steps, progress)
+    return replace(fit, names=column_names(data))
 
 
 # ---- what rows cannot tell -------------------------------------------------------------------------------------------

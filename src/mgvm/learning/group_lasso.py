@@ -21,7 +21,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -43,7 +43,7 @@ from mgvm.learning.node_regression import (
 )
 from mgvm.learning.result import TorusFit
 from mgvm.learning.rows import WeightedRows, as_rows
-from mgvm.learning.submodel import BoolArray, Submodel, submodel_for
+from mgvm.learning.submodel import BoolArray, Submodel, SubmodelLike, submodel_for
 from mgvm.natural.parameters import Natural
 
 CRITERIA = ("ebic", "held-out")
@@ -101,7 +101,7 @@ def regularization_path(
     data: ArrayLike,
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
     criterion: str = "ebic",
     gamma: float = 0.25,
@@ -577,7 +577,7 @@ class Blocks(NamedTuple):
 
 
 @inner()
-def _add(blocks: Any, node: int, place: int, step: np.ndarray, theta: np.ndarray, slope: np.ndarray) -> None:
+def _add(blocks: Blocks, node: int, place: int, step: np.ndarray, theta: np.ndarray, slope: np.ndarray) -> None:
     """θ += step at a place of one node, and what follows for its slope Gθ - v."""
     size, base = blocks.size[node], blocks.base[node]
     for k in range(4):
@@ -627,7 +627,7 @@ def _edge_minimum(hessian: np.ndarray, pull: np.ndarray, tau: float, out: np.nda
 
 @inner()
 def _edge_step(
-    blocks: Any, edge: int, tau: float, work: tuple[np.ndarray, ...], theta: np.ndarray, slope: np.ndarray
+    blocks: Blocks, edge: int, tau: float, work: tuple[np.ndarray, ...], theta: np.ndarray, slope: np.ndarray
 ) -> float:
     """Move one edge to its minimum; how much that changed the slope, at most."""
     hessian, pull, value = work
@@ -659,7 +659,9 @@ def _edge_step(
 
 
 @entry()
-def descend(blocks: Any, tau: np.ndarray, theta: np.ndarray, slope: np.ndarray, sweeps: int, tolerance: float) -> int:
+def descend(
+    blocks: Blocks, tau: np.ndarray, theta: np.ndarray, slope: np.ndarray, sweeps: int, tolerance: float
+) -> int:
     """Sweep over edges until no step changes a slope by more than the tolerance; θ and slope in place.
 
     Edges with an infinite τ stay at zero. Returns the number of sweeps.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.learning.rows import WeightedRows
-from mgvm.natural.parameters import Natural, dense_matrices, natural
+from mgvm.natural.parameters import Natural, TorusDistribution, dense_matrices, natural
 
 BoolArray = NDArray[np.bool_]
 
@@ -39,9 +39,9 @@ class Submodel:
     directions: FloatArray | None = None
 
     @classmethod
-    def of(cls, choice: Any, dimension: int, order: int = 2, directions: FloatArray | None = None) -> Self:
+    def of(cls, choice: SubmodelLike, dimension: int, order: int = 2, directions: FloatArray | None = None) -> Submodel:
         """From a name, a boolean matrix of edges, a list of edges (i, j), None (all free) or a submodel."""
-        if isinstance(choice, cls):
+        if isinstance(choice, Submodel):
             if choice.dimension != dimension:
                 raise ValueError(f"submodel is of {choice.dimension} angles, the data have {dimension}")
             return choice
@@ -100,7 +100,7 @@ class Submodel:
         strength = 0.5 * ((P * apart.conj()).real - (Q * together.conj()).real)
         return Natural(a, dist.b, strength * apart, -strength * together)
 
-    def embed(self, dist: Any) -> Natural:
+    def embed(self, dist: TorusDistribution) -> Natural:
         """The parameters inside that are nearest to any distribution's, dense, with as many harmonics as here."""
         found = natural(dist)
         if found.dimension != self.dimension:
@@ -133,7 +133,10 @@ class Submodel:
         return f"Submodel({kind}{self.dimension} angles, order {self.order}, {edges} edges)"
 
 
-def submodel_for(choice: Any, sample: WeightedRows, order: int) -> Submodel:
+SubmodelLike: TypeAlias = Submodel | ArrayLike | None  # a name, a mask of edges or a list of them
+
+
+def submodel_for(choice: SubmodelLike, sample: WeightedRows, order: int) -> Submodel:
     """The submodel that was asked for; the sine model is that about the mean directions of the data."""
     directions = sample.mean_directions if isinstance(choice, str) and choice == "sine" else None
     return Submodel.of(choice, sample.dimension, order, directions)

@@ -285,7 +285,7 @@ class MixtureFit:
     n_init: int = 1
     max_iter: int = 100
     tol: float = 1e-4
-    report: Callable[[str], Any] = lambda text: None
+    report: Callable[[str], object] = lambda text: None
     growth: GrowthSettings = GrowthSettings()
     best: Mixture | None = None
     trace: list[float] = field(default_factory=list)

@@ -22,6 +22,7 @@ from mgvm.inference._exact_grid import GridResult, exact_grid, grid_log_normaliz
 from mgvm.inference._gibbs import independent_draws
 from mgvm.inference.result import LogNormalizer
 from mgvm.learning.result import TorusFit, frame_of_edges
+from mgvm.learning.submodel import SubmodelLike
 from mgvm.natural import forms, parameters
 from mgvm.natural.graph import forest, without_rounding
 from mgvm.natural.parameters import Matrix, Natural
@@ -183,7 +184,7 @@ class MGvM(FrozenValue):
         method: str = "auto",
         *,
         order: int = 2,
-        submodel: Any = None,
+        submodel: SubmodelLike = None,
         weights: ArrayLike | None = None,
         penalty: float | str = 0.0,
         rng: Seed = None,

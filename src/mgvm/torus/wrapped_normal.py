@@ -404,7 +404,9 @@ class WrappedNormalMixture(CircularDistribution):
 
         return self._by_component(x, slope)
 
-    def _by_component(self, x: ArrayLike, formula: Callable[[FloatArray, FloatArray, FloatArray], Any]) -> FloatArray:
+    def _by_component(
+        self, x: ArrayLike, formula: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+    ) -> FloatArray:
         """A formula of the weighted log densities, offsets and sigma of all components, on a last axis."""
         points, sigma = check.broadcast(x=check.angles(x, "x"), sigma=self.sigma)
         offset = np.asarray(wrap(points[..., None] - self.mu))
