@@ -144,9 +144,9 @@ def fit_torus(
     sample = _usable_rows(taken._replace(x=wrap(taken.x)))
     model = submodel_for(submodel, sample, harmonics)
     chosen = _checked_penalty(penalty, sample, model)
-    plan = FitPlan(
-        _resolve_method(name, sample.dimension), chosen, check.generator(rng), bool(standard_errors), progress, options
-    )
+    if name == "auto":
+        name = "likelihood" if sample.dimension <= EXACT_UP_TO else "pseudo_likelihood"
+    plan = FitPlan(name, chosen, check.generator(rng), bool(standard_errors), progress, options)
     if np.isnan(sample.x).any():
         fit = _fit_missing(sample, model, plan)
     else:
@@ -227,13 +227,6 @@ class FitPlan:
     def selects_edges(self) -> bool:
         """Whether edges are selected first and then fitted without penalty."""
         return self.penalty != 0.0 and (self.method != "score_matching" or isinstance(self.penalty, str))
-
-
-def _resolve_method(method: str, dimension: int) -> str:
-    """What "auto" means."""
-    if method != "auto":
-        return method
-    return "likelihood" if dimension <= EXACT_UP_TO else "pseudo_likelihood"
 
 
 def _fit_complete(sample: WeightedRows, model: Submodel, plan: FitPlan) -> TorusFit:

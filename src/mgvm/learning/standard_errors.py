@@ -48,10 +48,10 @@ def score_matching_errors(sample: WeightedRows, model: Submodel, dist: Natural) 
         slope = (np.conj(eta) * turned).real.sum(axis=1)
         return -slope[:, None] * f, f[:, :, None] * f[:, None, :]
 
-    def laplacian(x: FloatArray) -> FloatArray:
-        return _laplacians(x, model.order)
-
-    return _sandwich(sample, model, dist, local, laplacian)
+    # Σ_d ∂²T/∂φ_d² is -t² times the harmonics of T and -2 times its pairs.
+    size, order = model.dimension, model.order
+    own = np.repeat(np.arange(1.0, order + 1.0) ** 2, 2 * size)
+    return _sandwich(sample, model, dist, local, np.concatenate([own, np.full(2 * size * (size - 1), 2.0)]))
 
 
 def _check_count(model: Submodel, most: int = 4000) -> None:
@@ -68,8 +68,9 @@ def _sandwich(
     model: Submodel,
     dist: Natural,
     local: LocalScore,
-    extra: Callable[[FloatArray], FloatArray] | None,
+    extra: FloatArray | None,
 ) -> FloatArray:
+    """The roots of the diagonal of H⁻¹BH⁻¹/N; `extra` times the statistics of a row are a part of its s_n."""
     _check_count(model)
     basis = model.basis()
     size, order = model.dimension, model.order
@@ -78,7 +79,7 @@ def _sandwich(
     for x, share in _chunks(sample):
         z = np.exp(1j * x)
         first = natural_first(dist, z)
-        score = np.zeros((len(x), full)) if extra is None else -extra(x)
+        score = np.zeros((len(x), full)) if extra is None else statistics(x, order) * extra
         for d in range(size):
             places, design = _design(d, z, order)
             s, V = local(d, with_harmonics(first[:, d], dist.b[:, d]), z)
@@ -150,11 +151,3 @@ def real_blocks(spread: ComplexArray) -> FloatArray:
     out[:, :, 1, :, 0] = turn.imag + keep.imag
     out[:, :, 1, :, 1] = keep.real - turn.real
     return out.reshape(size, 2 * order, 2 * order)
-
-
-def _laplacians(x: FloatArray, order: int) -> FloatArray:
-    """Σ_d ∂²T/∂φ_d² of the sufficient statistics: harmonics times -t², pairs times -2."""
-    size = x.shape[1]
-    factor = np.full(2 * size * order + 2 * size * (size - 1), -2.0)
-    factor[: 2 * size * order] = -np.repeat(np.arange(1, order + 1) ** 2, 2 * size)
-    return statistics(x, order) * factor

@@ -211,11 +211,21 @@ def unpack(theta: FloatArray, dimension: int, order: int) -> Natural:
 
 
 def statistics(x: FloatArray, order: int) -> FloatArray:
-    """T(φ) of every row of x (n, D)."""
-    z = np.exp(1j * x)
-    i, j = np.triu_indices(x.shape[1], 1)
-    parts = [z**t for t in range(1, order + 1)] + [z[:, i] * z[:, j].conj(), z[:, i] * z[:, j]]
-    return np.concatenate([_pairs(part) for part in parts], axis=1)
+    """T(φ) of every row of x (n, D), one statistic after the other in memory."""
+    cosine, sine = np.cos(x.T), np.sin(x.T)
+    size = x.shape[1]
+    begin, middle = 2 * order * size, size * (2 * order + size - 1)
+    out = np.empty((2 * size * (order + size - 1), x.shape[0]))
+    c, s = cosine, sine
+    for t in range(order):
+        if t:
+            c, s = c * cosine - s * sine, s * cosine + c * sine
+        out[2 * t * size : 2 * (t + 1) * size : 2], out[2 * t * size + 1 : 2 * (t + 1) * size : 2] = c, s
+    i, j = np.triu_indices(size, 1)
+    cc, ss, sc, cs = cosine[i] * cosine[j], sine[i] * sine[j], sine[i] * cosine[j], cosine[i] * sine[j]
+    out[begin:middle:2], out[begin + 1 : middle : 2] = cc + ss, sc - cs
+    out[middle::2], out[middle + 1 :: 2] = cc - ss, sc + cs
+    return out.T
 
 
 def _pairs(values: ComplexArray) -> FloatArray:

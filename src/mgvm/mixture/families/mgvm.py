@@ -32,6 +32,7 @@ from mgvm.natural.parameters import (
     condition,
     log_densities,
     restrict,
+    statistics,
     unit_points,
     unpack,
     with_harmonics,
@@ -79,7 +80,7 @@ class MGvMFamily:
         """The best Gaussian-like distribution of each column of weights, and a few Newton steps from there."""
         _check_dimension(x.shape[1])
         total = weights.sum(axis=0)
-        mean = _mean_statistics(_statistics(x, self.order), weights, total)
+        mean = _mean_statistics(statistics(x, self.order), weights, total)
         anchor = _directions(mean, x.shape[1])
         target = self._target(mean, total, anchor)
         space = self._space(x.shape[1])
@@ -91,14 +92,14 @@ class MGvMFamily:
 
     def log_density(self, parameters: MGvMComponents, x: FloatArray, near: BoolArray | None = None) -> FloatArray:
         """θ_k·T(φ) - log Z_k, (N, K)."""
-        values = _statistics(x, self.order).T @ parameters.theta.T
+        values = statistics(x, self.order) @ parameters.theta.T
         values -= parameters.log_normalizer
         return values if near is None else np.where(near, values, -np.inf)
 
     def update(self, parameters: MGvMComponents, x: FloatArray, weights: FloatArray) -> MGvMComponents:
         """One Newton step of every component, halved until its objective does not fall."""
         total = weights.sum(axis=0)
-        mean = _mean_statistics(_statistics(x, self.order), weights, total)
+        mean = _mean_statistics(statistics(x, self.order), weights, total)
         used = total > 0.0
         parameters = self._anchor_anew(parameters, _directions(mean, x.shape[1]), used)
         target = self._target(mean, total, parameters.anchor)
@@ -216,27 +217,9 @@ def _check_dimension(dimension: int) -> None:
         )
 
 
-def _statistics(x: FloatArray, order: int) -> FloatArray:
-    """T(φ) (p, N) by columns, in the order of `mgvm.natural.parameters.unpack`."""
-    cosine, sine = np.cos(x.T), np.sin(x.T)
-    size = x.shape[1]
-    out = np.empty((frame.n_statistics(size, order), x.shape[0]))
-    c, s = cosine, sine
-    for t in range(order):
-        if t:
-            c, s = c * cosine - s * sine, s * cosine + c * sine
-        out[2 * t * size : 2 * (t + 1) * size : 2], out[2 * t * size + 1 : 2 * (t + 1) * size : 2] = c, s
-    i, j = np.triu_indices(size, 1)
-    cc, ss, sc, cs = cosine[i] * cosine[j], sine[i] * sine[j], sine[i] * cosine[j], cosine[i] * sine[j]
-    begin, middle = 2 * order * size, 2 * order * size + 2 * i.size
-    out[begin:middle:2], out[begin + 1 : middle : 2] = cc + ss, sc - cs
-    out[middle::2], out[middle + 1 :: 2] = cc - ss, sc + cs
-    return out
-
-
-def _mean_statistics(statistics: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
+def _mean_statistics(rows: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
     """Σ_n w_nk T(φ_n) / Σ_n w_nk, (K, p)."""
-    return (statistics @ weights).T / np.where(total > 0.0, total, 1.0)[:, None]
+    return (rows.T @ weights).T / np.where(total > 0.0, total, 1.0)[:, None]
 
 
 def _directions(mean: FloatArray, dimension: int) -> FloatArray:
