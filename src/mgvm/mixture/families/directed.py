@@ -63,11 +63,10 @@ class Pairs(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """What the log-likelihood of one angle is made of, and its prior."""
+    """What the log-likelihood of one angle and its prior are made of."""
 
     features: FloatArray
     points: FloatArray
-    pairs: Pairs
     slope: FloatArray
     metric: FloatArray
 
@@ -169,15 +168,18 @@ class DirectedFamily:
         features, points = self._features(x)
         packed = parameters.packed.copy()
         for angle in range(x.shape[1]):
-            slope, metric = self._prior(parameters, angle)
             old = self._block(packed, angle)
+            length = old.shape[1]
+            slope, metric = parameters.slope[:, angle, :length], parameters.metric[:, angle, :length, :length]
             value, gradient, curvature = self._derivatives(old, features, points[angle], pairs)
             value += _log_prior(old, slope, metric)
             gradient += slope - np.einsum("kij,kj->ki", metric, old)
             step = self._newton(angle, gradient, curvature + metric)
-            factor = Factor(features, points[angle], pairs, slope, metric)
-            gain = (gradient * step).sum(axis=1)
-            packed[:, angle, : old.shape[1]] = self._search_line(old, value, step, gain, factor)
+            # A promise of less than 1e-8 nats a row is not worth a step.
+            many = np.bincount(pairs.owners, pairs.weights, len(old))
+            moving = (gradient * step).sum(axis=1) > 1e-8 * np.maximum(many, 1e-3)
+            factor = Factor(features, points[angle], slope, metric)
+            packed[:, angle, :length] = self._search_line(old, value, step, moving, pairs, factor)
         return parameters._replace(packed=packed)
 
     def log_prior(self, parameters: DirectedParameters) -> FloatArray:
@@ -317,11 +319,6 @@ class DirectedFamily:
         """The numbers of one angle, (K, m)."""
         return np.ascontiguousarray(packed[:, angle, : 2 * self.features_of(angle) + 2])
 
-    def _prior(self, parameters: DirectedParameters, angle: int) -> tuple[FloatArray, FloatArray]:
-        """Slope (K, m) and metric (K, m, m) of one angle."""
-        length = 2 * self.features_of(angle) + 2
-        return parameters.slope[:, angle, :length], parameters.metric[:, angle, :length, :length]
-
     def _add_log_density(self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs) -> None:
         """Add log p of one angle to the weights of the pairs, which serve as the sums."""
         if not self.second:
@@ -348,20 +345,12 @@ class DirectedFamily:
         complete(curvature)
         return value, gradient, curvature
 
-    def _value(self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs) -> FloatArray:
-        """Σ w log p of one angle, (K,)."""
-        sums = np.zeros(pairs.rows.size)
-        self._add_log_density(block, features, points, pairs._replace(weights=sums))
-        return np.bincount(pairs.owners, pairs.weights * sums, block.shape[0]).astype(float)
-
     def _search_line(
-        self, old: FloatArray, value: FloatArray, step: FloatArray, gain: FloatArray, factor: Factor
+        self, old: FloatArray, value: FloatArray, step: FloatArray, moving: BoolArray, pairs: Pairs, factor: Factor
     ) -> FloatArray:
-        """old + step, the step halved until the objective is not below `value`; components at their best stay."""
-        features, points, pairs, slope, metric = factor
+        """old + step where `moving`, the step halved until the objective is not below `value`."""
+        features, points, slope, metric = factor
         best = old.copy()
-        # A promise of less than 1e-8 nats a row is not worth a step.
-        moving = gain > 1e-8 * np.maximum(np.bincount(pairs.owners, pairs.weights, gain.size), 1e-3)
         for _ in range(12):
             chosen = moving[pairs.owners]
             if not chosen.any():
@@ -369,7 +358,9 @@ class DirectedFamily:
             if not chosen.all():
                 pairs = Pairs(pairs.rows[chosen], pairs.owners[chosen], pairs.weights[chosen])
             trial = np.where(moving[:, None], old + step, old)
-            reached = self._value(trial, features, points, pairs) + _log_prior(trial, slope, metric)
+            sums = np.zeros(pairs.rows.size)
+            self._add_log_density(trial, features, points, pairs._replace(weights=sums))
+            reached = np.bincount(pairs.owners, pairs.weights * sums, len(old)) + _log_prior(trial, slope, metric)
             good = moving & (reached >= value) & (np.abs(trial).max(axis=1) < 1e7)
             best[good] = trial[good]
             moving &= ~good
