@@ -26,7 +26,6 @@ from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh
 
 from mgvm import _validation as check
 from mgvm._frames import column_names
@@ -48,7 +47,7 @@ from mgvm.learning.rows import (
     describe_narrowness,
     refuse_single_row,
 )
-from mgvm.learning.score_operator import couplings_of, real_coupling
+from mgvm.learning.score_operator import Lyapunov, block_diagonal, couplings_of, real_coupling
 from mgvm.learning.standard_errors import half_covariances, pseudo_likelihood_errors, real_blocks
 from mgvm.learning.submodel import Submodel, SubmodelLike, submodel_for
 from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, pack, unpack
@@ -462,25 +461,17 @@ class HessianPreconditioner:
 
     def refresh(self, blocks: FloatArray) -> None:
         """Take the mean covariances (D, 2T, 2T) of (z, ..., z^T) given the other angles."""
-        size, width = blocks.shape[:2]
         floor = np.maximum(self._floor * np.trace(blocks, axis1=1, axis2=2), np.finfo(float).tiny)
-        blocks = blocks + floor[:, None, None] * np.eye(width)
+        blocks = blocks + floor[:, None, None] * np.eye(blocks.shape[1])
         self._inverse = np.linalg.inv(blocks)
-        first, place = np.zeros((2 * size, 2 * size)), np.arange(size)
-        for i in range(2):
-            for j in range(2):
-                first[place + i * size, place + j * size] = blocks[:, i, j]
-        values, self._axes = eigh(self._spread, first)
-        values = np.maximum(values, self._floor * values[-1])
-        self._sums = values[:, None] + values
+        self._couplings = Lyapunov(block_diagonal(blocks[:, :2, :2]), self._spread, 1.0, floor=self._floor)
 
     def solve(self, gradient: Natural) -> Natural:
         """The approximate Newton step."""
         size = gradient.dimension
         real = np.concatenate([gradient.a.real, gradient.a.imag])
         shift = coupling_gradient(np.outer(real, self._mean))
-        turned = self._axes.T @ real_coupling(gradient.P - shift[0], gradient.Q - shift[1]) @ self._axes
-        coupling = self._axes @ (turned / self._sums) @ self._axes.T
+        coupling = self._couplings(real_coupling(gradient.P - shift[0], gradient.Q - shift[1]))
         # Both passages between (P, Q) and C carry a factor of 4: |C|² = 4 (½|P|² + ½|Q|²).
         P, Q = coupling_gradient(0.125 * coupling)
         rows = np.stack([gradient.a, *gradient.b], axis=1)

@@ -29,6 +29,7 @@ from scipy import linalg
 
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.learning.row_sums import RowSource, Slope
+from mgvm.learning.standard_errors import real_blocks
 from mgvm.learning.submodel import Submodel
 from mgvm.natural.parameters import Natural
 
@@ -66,20 +67,12 @@ def row_moments(source: RowSource, submodel: Submodel) -> RowMoments:
 
 def own_blocks(harmonics: ComplexArray, order: int) -> FloatArray:
     """E[u uᵀ] (D, 2T, 2T) of u = (-t sin tφ, t cos tφ), t = 1 .. T, of every angle."""
-    size = harmonics.shape[1]
-    out = np.empty((size, order, 2, order, 2))
-    for s in range(1, order + 1):
-        for t in range(1, order + 1):
-            less = harmonics[abs(s - t)]
-            less = less if s >= t else less.conj()
-            more = harmonics[s + t]
-            scale = 0.5 * s * t
-            out[:, s - 1, 0, t - 1, 0] = scale * (less.real - more.real)
-            out[:, s - 1, 1, t - 1, 1] = scale * (less.real + more.real)
-            # -sin(sφ) cos(tφ) and -cos(sφ) sin(tφ)
-            out[:, s - 1, 0, t - 1, 1] = -scale * (more.imag + less.imag)
-            out[:, s - 1, 1, t - 1, 0] = -scale * (more.imag - less.imag)
-    return out.reshape(size, 2 * order, 2 * order)
+    # Of the complex w_t = i t z^t, with E[w_s conj(w_t)] = s t E[z^{s-t}] and E[w_s w_t] = -s t E[z^{s+t}].
+    t = np.arange(1, order + 1)
+    less, more = t[:, None] - t, t[:, None] + t
+    apart = np.where((less < 0)[..., None], harmonics[abs(less)].conj(), harmonics[abs(less)])
+    parts = np.stack([apart, -harmonics[more]], axis=2)
+    return real_blocks(np.asarray(0.5 * (t[:, None] * t)[..., None, None] * parts, dtype=complex))
 
 
 def real_coupling(P: ComplexArray, Q: ComplexArray) -> FloatArray:
@@ -127,13 +120,8 @@ class FullPreconditioner(Preconditioner):
 
     def __init__(self, known: RowMoments, order: int, ridge: float, dtype: type[np.floating]):
         super().__init__(known, order, ridge, dtype)
-        size = len(self._turns)
-        T, here = np.zeros((2 * size, 2 * size)), np.arange(size)
-        for row in range(2):
-            for column in range(2):
-                T[here + row * size, here + column * size] = self._turns[:, row, column]
         S = known.covariance + ridge * np.diag(np.tile(known.spread, 2))
-        self._solve = _Lyapunov(T, S, 4.0, dtype)
+        self._solve = Lyapunov(block_diagonal(self._turns), S, 4.0, dtype)
 
     def couplings(self, residual: FloatArray) -> FloatArray:
         """K from the residual of K."""
@@ -160,8 +148,8 @@ class DifferencesPreconditioner(Preconditioner):
         ratio = np.sqrt(np.maximum(weak, 0.0) / np.maximum(strong, _EIGENVALUE_FLOOR))
         ratio = np.outer(ratio, ratio)
         held = ridge * np.diag(known.spread)
-        self._real = _Lyapunov(np.diag(strong), across + ratio * along + held, 1.0, dtype)
-        self._imaginary = _Lyapunov(np.diag(strong), along + ratio * across + held, 1.0, dtype)
+        self._real = Lyapunov(np.diag(strong), across + ratio * along + held, 1.0, dtype)
+        self._imaginary = Lyapunov(np.diag(strong), along + ratio * across + held, 1.0, dtype)
 
     def couplings(self, residual: FloatArray) -> FloatArray:
         """K from the residual of K."""
@@ -172,17 +160,33 @@ class DifferencesPreconditioner(Preconditioner):
         return 0.5 * real_coupling(answer, np.zeros_like(answer))
 
 
-class _Lyapunov:
-    """X with scale (TXS + SXT) = R."""
+def block_diagonal(blocks: FloatArray) -> FloatArray:
+    """(2D, 2D), all cosines before all sines, of blocks (D, 2, 2) of single angles."""
+    size = len(blocks)
+    out, here = np.zeros((2, size, 2, size)), np.arange(size)
+    out[:, here, :, here] = blocks
+    return out.reshape(2 * size, 2 * size)
 
-    def __init__(self, T: FloatArray, S: FloatArray, scale: float, dtype: type[np.floating]):
-        jitter = _EIGENVALUE_FLOOR * np.trace(T) / len(T)
+
+class Lyapunov:
+    """X with scale (TXS + SXT) = R; `floor` is the least eigenvalue of T and T⁻¹S as a part of the largest."""
+
+    def __init__(
+        self,
+        T: FloatArray,
+        S: FloatArray,
+        scale: float,
+        dtype: type[np.floating] = np.float64,
+        floor: float = _EIGENVALUE_FLOOR,
+    ):
+        jitter = floor * np.trace(T) / len(T)
         values, vectors = linalg.eigh(S, T + jitter * np.eye(len(T)), check_finite=False)
-        values = np.maximum(values, _EIGENVALUE_FLOOR * float(values[-1]))
+        values = np.maximum(values, floor * float(values[-1]))
         self._weights = (1.0 / (scale * (values[:, None] + values))).astype(dtype)
         self._vectors = vectors.astype(dtype)
 
     def __call__(self, residual: FloatArray) -> FloatArray:
+        """X of R."""
         middle = self._vectors.T @ residual @ self._vectors
         middle *= self._weights
         return self._vectors @ middle @ self._vectors.T

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -445,6 +445,9 @@ class MGvM(FrozenValue):
 # ---- which engine answers --------------------------------------------------------------------------------------------
 
 
+Answer = TypeVar("Answer")
+
+
 class ExactEngine(NamedTuple):
     """An engine that is exact where it applies: log normalisers of a batch, and draws."""
 
@@ -468,36 +471,35 @@ def _exact_engines(dist: Natural) -> list[str]:
     return names
 
 
+def _ask_exactly(dist: Natural, method: str, ask: Callable[[ExactEngine], Answer]) -> Answer | None:
+    """What the named exact engine answers, or of "auto" the first that applies; None where there is no such engine."""
+    for name in _exact_engines(dist) if method == "auto" else [method]:
+        try:
+            if name in _EXACT:
+                return ask(_EXACT[name])
+        except (ValueError, MemoryError):
+            # An exact engine may find a distribution too large or too narrow for it; others take any.
+            if method != "auto":
+                raise
+    return None
+
+
 def _log_normalizer(dist: Natural, method: str, rng: Seed) -> LogNormalizer | FloatArray:
     """log Z by the named method, or by the first exact one that applies; an array for a batch."""
     batch, source = dist.a.shape[:-1], check.generator(rng)
     rows = dist._replace(a=dist.a.reshape(math.prod(batch), dist.dimension))
-    for name in _exact_engines(dist) if method == "auto" else [method]:
-        if name not in _EXACT:
-            break
-        try:
-            found = _EXACT[name].log_normalizers(rows)
-        except (ValueError, MemoryError):
-            # An exact engine may find a distribution too large or too narrow for it; annealing takes any.
-            if method != "auto":
-                raise
-            continue
-        return found.reshape(batch) if batch else LogNormalizer(float(found[0]), method=_EXACT[name].label)
+    found = _ask_exactly(dist, method, lambda engine: (engine.label, engine.log_normalizers(rows)))
+    if found is not None:
+        label, values = found
+        return values.reshape(batch) if batch else LogNormalizer(float(values[0]), method=label)
     annealed = [annealed_log_normalizer(rows._replace(a=a), source).log_normalizer for a in rows.a]
     return np.array(annealed, dtype=float).reshape(batch) if batch else annealed[0]
 
 
 def _sample(dist: Natural, count: int, method: str, rng: np.random.Generator) -> FloatArray:
     """Draws (count, D) of one distribution by the named method, or by the first that applies."""
-    for name in _exact_engines(dist) if method == "auto" else [method]:
-        if name not in _EXACT:
-            break
-        try:
-            return _EXACT[name].solve(dist).sample(count, rng=rng)
-        except (ValueError, MemoryError):
-            if method != "auto":
-                raise
-    return independent_draws(dist, count, rng)
+    found = _ask_exactly(dist, method, lambda engine: engine.solve(dist).sample(count, rng=rng))
+    return independent_draws(dist, count, rng) if found is None else found
 
 
 def _view(matrix: Matrix) -> Matrix:
