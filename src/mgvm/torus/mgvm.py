@@ -243,8 +243,8 @@ class MGvM(FrozenValue):
                 f"the polar form holds harmonics up to the second, this distribution has order {self.order}"
             )
         second = self.b[0] if self.order == 2 else np.zeros(self.dimension, dtype=complex)
-        P, Q = (np.asarray(m.toarray() if self._natural.is_sparse else m) for m in (self.P, self.Q))
-        pairs = [(abs(value), np.angle(value)) for value in (self.a, second, P, Q)]
+        couplings = parameters.dense_matrices(self._natural)
+        pairs = [(abs(value), np.angle(value)) for value in (self.a, second, *couplings)]
         return (*pairs[0], pairs[1][0], 0.5 * pairs[1][1], *pairs[2], *pairs[3])
 
     def to_precision(self) -> tuple[FloatArray, FloatArray, Any]:
@@ -390,9 +390,7 @@ class MGvM(FrozenValue):
         Columns: the two angles, by name where they have names, `strength` √(|P_ij|² + |Q_ij|²), and the complex P_ij
         and Q_ij. ``exact_grid(dist).marginals.to_frame()`` sums up the single angles.
         """
-        strength = abs(self.P) + abs(self.Q)
-        edges = np.argwhere(np.triu(strength.toarray() if self._natural.is_sparse else strength, 1) > 0)
-        return frame_of_edges(self.P, self.Q, edges, self.names)
+        return frame_of_edges(self._natural, self.names)
 
     def conditional(self, given: Mapping[int | str, ArrayLike]) -> MGvM | GvM:
         """The distribution of the other angles given some, in increasing order of index.
