@@ -43,9 +43,7 @@ TESTED_BY_THEMSELVES = {
     "mgvm.inference._planar_gaussian": "numerics: 2 x 2 algebra",
     "mgvm.inference._tilted": "numerics: tilted moments",
     "mgvm.learning._edge_tests": "numerics: p-values that are combined",
-    "mgvm.learning._likelihood": "numerics: statistics of edges",
     "mgvm.learning._pseudo_likelihood": "numerics: gradient and products",
-    "mgvm.learning._score_matching": "blocks that are sent to workers",
     "mgvm.plots._torus": "numerics: a smoothed density",
 }
 

@@ -10,7 +10,7 @@ from torus_distributions import chain_distribution
 
 from mgvm import MGvM
 from mgvm.learning import Submodel, edge_tests
-from mgvm.learning._edge_tests import benjamini_hochberg, combine, estimate_pairs
+from mgvm.learning._edge_tests import combine, estimate_pairs
 from mgvm.learning.node_regression import node_design
 from mgvm.learning.rows import as_rows
 
@@ -129,12 +129,6 @@ def test_weights_of_zero_leave_rows_out_and_equal_weights_change_nothing():
     w[400:] = 0.0
     assert edge_tests(x, weights=w).statistic == pytest.approx(edge_tests(x[:400]).statistic)
     assert edge_tests(x, weights=np.full(500, 3.0)).p_values == pytest.approx(edge_tests(x).p_values)
-
-
-def test_adjustment_is_that_of_scipy():
-    p = np.random.default_rng(0).uniform(size=200) ** 2
-    assert benjamini_hochberg(p) == pytest.approx(stats.false_discovery_control(p))
-    assert benjamini_hochberg(np.zeros(0)).size == 0
 
 
 def test_result_reads_well():

@@ -12,8 +12,7 @@ from torus_distributions import distribution_of
 
 from mgvm.inference import ConvergenceWarning, exact_chain, exact_grid
 from mgvm.learning import likelihood
-from mgvm.learning._likelihood import EdgeStatistics
-from mgvm.natural import pack, unpack
+from mgvm.natural import pack, statistics, unpack
 
 
 def naive_fit(x, weights, order, model=None, n=40):
@@ -148,16 +147,15 @@ def test_sampled_fit_is_within_its_stated_error_of_the_exact_one():
         fit = likelihood(x, order=1, rng=0, standard_errors=True)
     n = 20
     points = np.stack([axis.ravel() for axis in np.meshgrid(*[torus.nodes(n)] * 4, indexing="ij")], axis=1)
-    edges = EdgeStatistics(fit.submodel)
-    table = edges.of_rows(points)
-    value = table @ edges.parameters(fit.natural)
+    table = statistics(points, 1)
+    value = table @ pack(fit.natural)
     weight = np.exp(value - value.max())
     mean = weight @ table / weight.sum()
     centred = table - mean
     fisher = (centred * (weight / weight.sum())[:, None]).T @ centred
-    gap = edges.of_rows(x).mean(axis=0) - mean
+    gap = statistics(x, 1).mean(axis=0) - mean
     # Twice the tenth of the sampling variance that the stopping rule allows, with room for chance.
-    assert gap @ np.linalg.solve(fisher, gap) < 0.3 * edges.size / len(x)
+    assert gap @ np.linalg.solve(fisher, gap) < 0.3 * fit.submodel.n_parameters / len(x)
 
 
 def torus_sample(dist, count, n=24):

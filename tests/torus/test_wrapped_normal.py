@@ -161,13 +161,14 @@ class TestTruncation:
         exact = plan.log_density(x)
         spacings = plan.lattice.spacings
         for error in (1e-2, 1e-4, 1e-8):
-            short = plan._replace(budget=lattice.tail_bound(spacings, error).budget)
+            short = plan._replace(budget=lattice.tail_budget(spacings, error))
             assert np.abs(np.expm1(short.log_density(x) - exact)).max() <= error
 
     def test_tail_bound_at_the_origin(self):
         basis = cholesky(equicorrelated(3, 1.3, 0.5)).T
         reduced = lattice.reduce_basis(basis)
-        budget, bound = lattice.tail_bound(reduced.spacings, 1e-6, centred=True)
+        bound = 1e-6
+        budget = lattice.tail_budget(reduced.spacings, bound, centred=True)
         squares = ((lattice.points_in_ball(reduced.basis, 144.0, 10**6) @ reduced.basis.T) ** 2).sum(axis=1)
         assert 0 < np.exp(-0.5 * squares[squares > budget]).sum() <= bound
 

@@ -37,7 +37,7 @@ from mgvm.learning.node_regression import (
     node_features,
 )
 from mgvm.learning.rows import as_rows
-from mgvm.learning.submodel import BoolArray, submodel_for
+from mgvm.learning.submodel import BoolArray, SubmodelLike, submodel_for
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -107,7 +107,7 @@ def edge_tests(
     data: ArrayLike,
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
     conditioning: str = "auto",
 ) -> EdgeTests:
@@ -160,7 +160,7 @@ def edge_tests(
         turn = np.exp(1j * model.directions)
         P, Q = P * turn[pairs.first] * turn[pairs.second].conj(), Q * turn[pairs.first] * turn[pairs.second]
     both = np.stack([P, Q], axis=1)
-    adjusted = benjamini_hochberg(p_values)
+    adjusted = stats.false_discovery_control(p_values)
     parts = (pairs.first, pairs.second, statistic, count, p_values, adjusted, both)
     freeze(*parts)
     return EdgeTests(*parts, conditioning=chosen, n_rows=given.n_rows, names=column_names(data))
@@ -186,8 +186,7 @@ def _neighborhoods(known: NodeDesign, wanted: str, effective: float) -> tuple[st
     if wanted == "all" or (wanted == "auto" and enough):
         return "all", everyone
     chosen = choose_penalty(known, "ebic", gamma=0.0)
-    graph = np.zeros((known.dimension, known.dimension), dtype=bool)
-    graph[support(chosen.steps[chosen.picked].point)] = True
+    graph = support(chosen.steps[chosen.picked].point)
     return "selected", [np.flatnonzero(row) for row in graph | graph.T]
 
 
@@ -256,7 +255,7 @@ def _joining(
     own += np.eye(4) * ~design.free[node, outside][:, None, :]  # numbers that are not free stay zero
     inner = np.linalg.inv(own)
     downhill = design.weights * (1.0 + 1j * slopes) * back / design.n_rows
-    slope = edge_numbers_sum(design, node, outside, downhill)
+    slope = edge_numbers_sum(design, np.array([node]), downhill[None])[0, outside]
     return np.einsum("eab,eb->ea", inner, slope), inner, -explained
 
 
@@ -281,14 +280,13 @@ def influences(design: NodeDesign, fits: Sequence[NodeFit], take: slice) -> Floa
     size = design.dimension
     weights = design.weights[take]
     out = np.empty((size, size, 4, weights.size))
-    everyone = np.arange(size)
     for node, fit in enumerate(fits):
         u, v = node_features(design, node, fit.neighbours, take)
         heavy = fit.slopes[take] * weights
         np.matmul(fit.mix, heavy * u - weights * v, out=out[node].reshape(-1, weights.size))
         if fit.outside.any():
             factor = -(weights + 1j * heavy) * design.z[node, take].conj()
-            scores = edge_numbers(design, node, everyone, factor, take)
+            scores = edge_numbers(design, node, None, factor, take)
             scores[~fit.outside] = 0.0
             out[node] += scores
     return out
@@ -364,12 +362,3 @@ def combine(values: FloatArray, spread: FloatArray, ridge: float = 0.1) -> tuple
     gain = np.linalg.solve(of_difference + ridge * of_mean, across).transpose(0, 2, 1)
     weights = to_mean - gain @ to_difference
     return mean - np.einsum("eab,eb->ea", gain, difference), weights @ spread @ weights.transpose(0, 2, 1)
-
-
-def benjamini_hochberg(p_values: FloatArray) -> FloatArray:
-    """The smallest false discovery rate at which each test would be rejected: min over larger p of p · n / rank."""
-    order = np.argsort(p_values)
-    ranked = p_values[order] * p_values.size / np.arange(1, p_values.size + 1)
-    out = np.empty_like(p_values)
-    out[order] = np.minimum(np.minimum.accumulate(ranked[::-1])[::-1], 1.0)
-    return out

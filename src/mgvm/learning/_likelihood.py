@@ -17,7 +17,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -38,9 +38,9 @@ from mgvm.learning._pseudo_likelihood import pseudo_likelihood
 from mgvm.learning.exact_likelihood import ExactMaximum, maximize, problem_from_rows
 from mgvm.learning.result import TorusFit
 from mgvm.learning.rows import WeightedRows, as_rows, describe_degeneracy, refuse_single_row
-from mgvm.learning.submodel import Submodel, submodel_for
+from mgvm.learning.submodel import Submodel, SubmodelLike, submodel_for
 from mgvm.natural.graph import forest
-from mgvm.natural.parameters import Natural, pack
+from mgvm.natural.parameters import Natural, TorusDistribution, pack
 
 
 class Stopping(NamedTuple):
@@ -66,9 +66,9 @@ def likelihood(
     data: ArrayLike,
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
-    start: Any = None,
+    start: TorusDistribution | None = None,
     tolerance: float = 1e-8,
     max_iterations: int = 100,
     rng: Seed = None,
@@ -338,33 +338,63 @@ def _is_forest(model: Submodel) -> bool:
     return forest(Natural(np.zeros(size, dtype=complex), nothing, coupled, 0 * coupled)) is not None
 
 
-class ForestMaximum(NamedTuple):
-    """Where the ascent ended; `decrement` is the length of the whitened gradient."""
+class ForestPoint(NamedTuple):
+    """Where an ascent stands; the `decrement` is the length of the whitened gradient."""
 
     beta: FloatArray
-    trace: list[float]
-    decrement: float
+    value: float
     gradient: FloatArray
-    converged: bool
+    whitened: FloatArray
+
+    @property
+    def decrement(self) -> float:
+        """√(gᵀC⁻¹g)."""
+        return float(np.sqrt(self.whitened @ self.whitened))
 
 
 def _climb_forest(sample: WeightedRows, model: Submodel, first: Natural, stopping: Stopping) -> Ascent:
-    """Quasi-Newton steps with moments by messages."""
+    """Quasi-Newton steps in whitened coordinates with moments by messages, then plain steps in the metric."""
     edges = EdgeStatistics(model)
     target = _target(sample, edges)
     metric = StatisticsMetric.of(target.covariance)
-    beta = np.zeros(edges.size) if target.held else edges.parameters(first)
-    found = _maximize_forest(edges, target.mean, metric, beta, stopping)
-    if not found.converged:
+    begin = np.zeros(edges.size) if target.held else edges.parameters(first)
+    trace: list[float] = []
+
+    def at(beta: FloatArray) -> ForestPoint:
+        log_normalizer, mean = _forest_moments(edges, edges.dist(beta))
+        gradient = target.mean - mean
+        return ForestPoint(beta, float(beta @ target.mean) - log_normalizer, gradient, metric.whiten(gradient))
+
+    def negative(u: FloatArray) -> tuple[float, FloatArray]:
+        point = at(begin + metric.step(u))
+        return -point.value, -point.whitened
+
+    def watch(intermediate_result: OptimizeResult) -> None:
+        trace.append(-float(intermediate_result.fun))
+        stopping.report(len(trace), stopping.max_iterations)
+
+    options = {"maxiter": stopping.max_iterations, "maxcor": 20, "ftol": 1e-15, "gtol": stopping.tolerance}
+    steps = minimize(negative, np.zeros(edges.size), jac=True, method="L-BFGS-B", callback=watch, options=options)
+    found = at(begin + metric.step(steps.x))
+    # Near the maximum differences of the objective are rounding; the gradient is not, and steps C⁻¹g contract.
+    for _ in range(40):
+        if found.decrement <= stopping.tolerance:
+            break
+        following = at(found.beta + metric.step(found.whitened))
+        if following.decrement > 0.95 * found.decrement:
+            break
+        found = following
+    trace.append(found.value)
+    converged = found.decrement <= stopping.tolerance
+    if not converged:
         warnings.warn(
-            f"likelihood stopped after {len(found.trace)} steps with a gradient of {np.abs(found.gradient).max():.2g} "
+            f"likelihood stopped after {len(trace)} steps with a gradient of {np.abs(found.gradient).max():.2g} "
             f"and a decrement of {found.decrement:.2g}; raise max_iterations or tolerance, or free fewer parameters",
             ConvergenceWarning,
             stacklevel=3,
         )
     errors = _standard_errors(edges, metric, sample)
-    converged = found.converged and not target.held
-    return Ascent(edges.dist(found.beta), found.trace[-1], found.trace, found.gradient, converged, errors)
+    return Ascent(edges.dist(found.beta), found.value, trace, found.gradient, converged and not target.held, errors)
 
 
 def _forest_moments(edges: EdgeStatistics, dist: Natural) -> tuple[float, FloatArray]:
@@ -382,59 +412,6 @@ def _forest_moments(edges: EdgeStatistics, dist: Natural) -> tuple[float, FloatA
     where = [places[int(i) * size + int(j)] for i, j in zip(found.first, found.second, strict=True)]
     difference[where], total[where] = found.difference, found.sum
     return float(result.log_normalizer), edges.combine(powers, difference[None], total[None])[0]
-
-
-def _maximize_forest(
-    edges: EdgeStatistics, target: FloatArray, metric: StatisticsMetric, beta: FloatArray, stopping: Stopping
-) -> ForestMaximum:
-    """Quasi-Newton steps in whitened coordinates, then plain steps in the metric, until the decrement is small."""
-    trace: list[float] = []
-
-    def negative(u: FloatArray) -> tuple[float, FloatArray]:
-        here = beta + metric.step(u)
-        log_normalizer, mean = _forest_moments(edges, edges.dist(here))
-        return log_normalizer - float(here @ target), -metric.whiten(target - mean)
-
-    def watch(intermediate_result: OptimizeResult) -> None:
-        trace.append(-float(intermediate_result.fun))
-        stopping.report(len(trace), stopping.max_iterations)
-
-    found = minimize(
-        negative,
-        np.zeros(beta.size),
-        jac=True,
-        method="L-BFGS-B",
-        callback=watch,
-        options={"maxiter": stopping.max_iterations, "maxcor": 20, "ftol": 1e-15, "gtol": stopping.tolerance},
-    )
-    beta = beta + metric.step(found.x)
-    return _polish(edges, target, metric, beta, stopping.tolerance, trace)
-
-
-def _polish(
-    edges: EdgeStatistics,
-    target: FloatArray,
-    metric: StatisticsMetric,
-    beta: FloatArray,
-    tolerance: float,
-    trace: list[float],
-) -> ForestMaximum:
-    """Near the maximum differences of the objective are rounding; the gradient is not, and steps C⁻¹g contract."""
-    best: tuple[float, FloatArray, FloatArray] | None = None
-    for _ in range(40):
-        log_normalizer, mean = _forest_moments(edges, edges.dist(beta))
-        gradient = target - mean
-        whitened = metric.whiten(gradient)
-        size = float(np.sqrt(whitened @ whitened))
-        if best is not None and size > 0.95 * best[0]:
-            break
-        best = (size, beta, gradient)
-        height = float(beta @ target) - log_normalizer
-        if size <= tolerance:
-            break
-        beta = beta + metric.step(whitened)
-    assert best is not None
-    return ForestMaximum(best[1], [*trace, height], best[0], best[2], best[0] <= tolerance)
 
 
 # ---- any graph, by Gibbs chains ------------------------------------------------------------------------------------
@@ -537,17 +514,18 @@ def _maximize_by_chains(
         chance = float(scatter.sum()) / settings.n_chains
         trace.append(length)
         stopping.report(step + 1, stopping.max_iterations)
-        if chance <= goal and length <= settings.explained * chance:
+        converged = chance <= goal and length <= settings.explained * chance
+        if converged:
             # The last step is worth taking: it averages what these draws know.
             beta = beta + metric.step(whitened)
-            return ChainMaximum(beta, trace, np.sqrt(length), np.sqrt(chance), gradient, True, drawn.covariance)
+            break
         following = beta + metric.step(whitened) * min(1.0, settings.longest / np.sqrt(length))
         if not (np.isfinite(following).all() and np.abs(following).max() < settings.runaway):
             break  # the maximum, if there is one, is a distribution that no chain can sample
         beta = following
         if chance > goal and length <= 8.0 * chance:
             draws = min(2 * draws, 16 * max(settings.first_draws, settings.draws_at_once(edges.size)))
-    return ChainMaximum(beta, trace, np.sqrt(length), np.sqrt(chance), gradient, False, drawn.covariance)
+    return ChainMaximum(beta, trace, np.sqrt(length), np.sqrt(chance), gradient, converged, drawn.covariance)
 
 
 def _draw(

@@ -21,11 +21,11 @@ import math
 import warnings
 from collections.abc import Callable
 from functools import cached_property
-from typing import Any, NamedTuple
+from itertools import islice
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
-from scipy.linalg import eigh
 
 from mgvm import _validation as check
 from mgvm._frames import column_names
@@ -33,10 +33,12 @@ from mgvm._newton import climb
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._progress import Progress, reporter
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.circle.exponential_family import concentration
+from mgvm.circle import exponential_family
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning._score_matching import score_matching
+from mgvm.learning.conjugate_gradients import conjugate_gradients
 from mgvm.learning.result import TorusFit
+from mgvm.learning.row_sums import unit_rows
 from mgvm.learning.rows import (
     WeightedRows,
     as_rows,
@@ -45,9 +47,10 @@ from mgvm.learning.rows import (
     describe_narrowness,
     refuse_single_row,
 )
-from mgvm.learning.standard_errors import half_covariance, pseudo_likelihood_errors, real_blocks
-from mgvm.learning.submodel import Submodel, submodel_for
-from mgvm.natural.parameters import Natural, concentrations, pack, unpack
+from mgvm.learning.score_operator import Lyapunov, block_diagonal, couplings_of, real_coupling
+from mgvm.learning.standard_errors import half_covariances, pseudo_likelihood_errors, real_blocks
+from mgvm.learning.submodel import Submodel, SubmodelLike, submodel_for
+from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, pack, unpack
 
 # Concentration of an angle given the others that a step may reach: data that ask for more have no finite maximum.
 CONCENTRATION_LIMIT = 1e6
@@ -57,9 +60,9 @@ def pseudo_likelihood(
     data: ArrayLike,
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
-    start: Any = None,
+    start: TorusDistribution | None = None,
     tolerance: float = 1e-6,
     max_iterations: int = 50,
     standard_errors: bool = False,
@@ -125,18 +128,17 @@ def pseudo_likelihood(
     first = max(guesses, key=objective.value) if len(guesses) > 1 else guesses[0]
     found = PseudoAscent(objective, model).climb(first, limit, steps, reporter(progress, "pseudo_likelihood"))
     _warn(found, sample, steps)
-    errors = pseudo_likelihood_errors(sample, model, found.dist) if standard_errors else None
     return TorusFit(
-        *found.dist,
+        *found.point.dist,
         method="pseudo-likelihood",
-        objective=found.value,
+        objective=found.point.value,
         converged=found.converged,
-        gradient_norm=float(abs(found.gradient).max()),
+        gradient_norm=found.point.gradient_norm,
         n_iterations=len(found.trace) - 1,
         submodel=model,
         n_rows=sample.n_rows,
         trace=np.array(found.trace),
-        standard_errors=errors,
+        standard_errors=pseudo_likelihood_errors(sample, model, found.point.dist) if standard_errors else None,
         names=column_names(data),
     )
 
@@ -160,19 +162,18 @@ def independent_angles(sample: WeightedRows, model: Submodel) -> Natural:
     """Independent von Mises angles of the data's mean directions and resultants."""
     # A first guess is not made narrower than 0.0045 radians.
     variance = np.maximum(circular_variance(sample.x, sample.weights), 1e-5)
-    strength = np.array([concentration(float(deficit)) for deficit in variance])
-    size = model.dimension
+    strength, size = exponential_family.concentrations(variance), model.dimension
     b, nothing = np.zeros((model.order - 1, size), dtype=complex), np.zeros((size, size), dtype=complex)
     return model.project(Natural(strength * np.exp(1j * sample.mean_directions), b, nothing, nothing))
 
 
 def _warn(found: PseudoMaximum, sample: WeightedRows, max_iterations: int) -> None:
-    strength = concentrations(found.dist)
+    strength = concentrations(found.point.dist)
     cause = ""
     # Above a concentration of 1e3 columns may determine each other.
-    if found.ran_away or (strength.max() > 1e3 and not found.converged):
+    if found.point.ran_away or (strength.max() > 1e3 and not found.converged):
         cause = describe_degeneracy(sample)
-    if found.ran_away or cause:
+    if found.point.ran_away or cause:
         whose = int(np.argmax(strength))
         warnings.warn(
             f"pseudo_likelihood has no finite maximum here: the concentration of angle {whose} given the others "
@@ -185,26 +186,14 @@ def _warn(found: PseudoMaximum, sample: WeightedRows, max_iterations: int) -> No
     elif not found.converged:
         warnings.warn(
             f"pseudo_likelihood stopped after {len(found.trace) - 1} of {max_iterations} Newton steps with a gradient "
-            f"of {abs(found.gradient).max():.2g}; the next step promises {found.promise:.2g} of log-likelihood a row. "
-            "Raise max_iterations or tolerance, or choose a smaller order or submodel",
+            f"of {found.point.gradient_norm:.2g}; the next step promises {found.point.gain:.2g} of log-likelihood a "
+            "row. Raise max_iterations or tolerance, or choose a smaller order or submodel",
             ConvergenceWarning,
             stacklevel=3,
         )
 
 
 # ---- Newton's method -------------------------------------------------------------------------------------------------
-
-
-class PseudoMaximum(NamedTuple):
-    """Where an ascent ended: the distribution, the objective, its gradient, and what the next step promised to gain."""
-
-    dist: Natural
-    value: float
-    gradient: FloatArray
-    promise: float
-    converged: bool
-    ran_away: bool
-    trace: list[float]
 
 
 class Expansion(NamedTuple):
@@ -242,6 +231,11 @@ class PseudoPoint:
     promise = gain
 
     @property
+    def gradient_norm(self) -> float:
+        """The largest entry of the gradient."""
+        return float(abs(self.expansion.gradient).max())
+
+    @property
     def ran_away(self) -> bool:
         """Whether some concentration came near the largest allowed."""
         return bool(concentrations(self.dist).max() > 0.2 * CONCENTRATION_LIMIT)
@@ -250,6 +244,14 @@ class PseudoPoint:
         """The point after a share of the step, None where that is too concentrated."""
         point = PseudoPoint(self._ascent, self._theta + share * self.expansion.step)
         return point if concentrations(point.dist).max() <= CONCENTRATION_LIMIT else None
+
+
+class PseudoMaximum(NamedTuple):
+    """Where an ascent ended, with the objective a step."""
+
+    point: PseudoPoint
+    trace: list[float]
+    converged: bool
 
 
 class PseudoAscent:
@@ -282,9 +284,7 @@ class PseudoAscent:
         # Where no step rises, what is left to gain may drown in the rounding of the objective.
         drowned = len(trace) <= max_iterations and point.gain <= 1e-13 * max(1.0, abs(point.value))
         converged = found.converged or (drowned and not point.ran_away)
-        return PseudoMaximum(
-            point.dist, point.value, point.expansion.gradient, point.gain, converged, point.ran_away, trace
-        )
+        return PseudoMaximum(point, trace, converged)
 
     def _project(self, dist: Natural) -> FloatArray:
         return pack(self.submodel.project(dist))
@@ -299,24 +299,22 @@ class PseudoAscent:
         value, slope, curvature = self.objective.gradient(dist)
         gradient = self._project(slope)
         self._precondition.refresh(curvature.first)
-        step, residual = np.zeros_like(gradient), gradient.copy()
-        towards = self._project(self._precondition.solve(unpack(residual, size, order)))
-        height = float(residual @ towards)
+
+        def apply(vector: FloatArray) -> FloatArray:
+            return self._project(self.objective.product(curvature, unpack(vector, size, order)))
+
+        def precondition(residual: FloatArray) -> FloatArray:
+            return self._project(self._precondition.solve(unpack(residual, size, order)))
+
+        iterates = conjugate_gradients(-gradient, apply, precondition, np.zeros_like(gradient))
+        step, _, height = next(iterates)
         target = height * min(0.1, max(height, 0.0) ** 0.5) ** 2
-        direction = towards
-        for _ in range(200):
-            if height <= target or height <= 0.0:
+        for now in islice(iterates, 200):
+            step = now.theta
+            if now.square <= target:
                 break
-            product = self._project(self.objective.product(curvature, unpack(direction, size, order)))
-            bend = float(direction @ product)
-            if bend <= 0.0:  # lost in rounding: angles all but determined by the others
-                break
-            step += height / bend * direction
-            residual -= height / bend * product
-            towards = self._project(self._precondition.solve(unpack(residual, size, order)))
-            before, height = height, float(residual @ towards)
-            direction = towards + height / before * direction
-        return Expansion(value, gradient, step if step.any() else direction)
+        # Of angles all but determined by the others the first curvature may be lost in rounding.
+        return Expansion(value, gradient, step if step.any() else precondition(gradient))
 
 
 # ---- the objective ---------------------------------------------------------------------------------------------------
@@ -355,7 +353,7 @@ class PseudoLikelihood:
 
     def __init__(self, data: WeightedRows, order: int, chunk: int = 1 << 17, double_up_to: int = 1 << 22):
         self.order, self.dimension = order, data.dimension
-        self.x = np.concatenate([np.cos(data.x), np.sin(data.x)], axis=1)
+        self.x = unit_rows(data.x)
         self.share = data.weights / data.n_rows
         step = max(1, chunk // data.dimension)
         self._chunks = [slice(k, min(k + step, data.n_rows)) for k in range(0, data.n_rows, step)]
@@ -363,7 +361,7 @@ class PseudoLikelihood:
 
     def value(self, dist: Natural) -> float:
         """ℓ(θ)."""
-        total, coupling = 0.0, real_coupling(dist)
+        total, coupling = 0.0, real_coupling(dist.P, dist.Q)
         for rows in self._chunks:
             eta, z = self._conditionals(dist, coupling, rows)
             facts = gvm_facts(eta.reshape(-1, self.order), 1)
@@ -372,7 +370,7 @@ class PseudoLikelihood:
 
     def gradient(self, dist: Natural) -> tuple[float, Natural, Curvature]:
         """ℓ, its gradient in the inner product of the natural vector, and its curvature."""
-        size, order, coupling = self.dimension, self.order, real_coupling(dist)
+        size, order, coupling = self.dimension, self.order, real_coupling(dist.P, dist.Q)
         total, error = 0.0, np.zeros((order, size), dtype=complex)
         cross = np.zeros((2 * size, 2 * size))
         chunks, spread = [], np.zeros((order, order, 2, size), dtype=complex)
@@ -389,7 +387,7 @@ class PseudoLikelihood:
 
     def product(self, curvature: Curvature, change: Natural) -> Natural:
         """Minus the Hessian times a change of θ."""
-        size, coupling = self.dimension, real_coupling(change)
+        size, coupling = self.dimension, real_coupling(change.P, change.Q)
         error = np.zeros((self.order, size), dtype=complex)
         cross = np.zeros((2 * size, 2 * size))
         for part in curvature.chunks:
@@ -430,37 +428,15 @@ class PseudoLikelihood:
 
     def _covariances(self, rows: slice, moments: ComplexArray, spread: ComplexArray) -> ConditionalCovariances:
         """The covariances of some rows; adds their weighted sum to `spread` (T, T, 2, D)."""
-        order, share = self.order, self.share[rows]
-        mixed = np.empty((order - 1, 2, *moments.shape[:2]), dtype=self._kept_as)
-        first: tuple[ComplexArray, ComplexArray] | None = None
-        for t in range(1, order + 1):
-            for s in range(t, order + 1):
-                keep, turn = half_covariance(moments, t, s)
-                spread[t - 1, s - 1, 0] += share @ keep
-                spread[t - 1, s - 1, 1] += share @ turn
-                if s > t:
-                    spread[s - 1, t - 1, 0] += share @ keep.conj()
-                    spread[s - 1, t - 1, 1] += share @ turn
-                if t == 1 and s == 1:
-                    first = keep, turn
-                elif t == 1:
-                    mixed[s - 2, 0], mixed[s - 2, 1] = keep, turn
-        assert first is not None
-        return ConditionalCovariances(rows, first[0].real.astype(mixed.real.dtype), first[1].astype(mixed.dtype), mixed)
-
-
-def real_coupling(dist: Natural) -> FloatArray:
-    """C (2D, 2D) of dense P and Q, all cosines before all sines."""
-    P, Q = dist.P, dist.Q
-    return np.block([[P.real + Q.real, Q.imag - P.imag], [P.imag + Q.imag, P.real - Q.real]])
+        parts = half_covariances(moments)
+        spread += self.share[rows] @ parts
+        (keep, turn), mixed = parts[0, 0].astype(self._kept_as), parts[0, 1:].astype(self._kept_as)
+        return ConditionalCovariances(rows, keep.real.copy(), turn.copy(), mixed)
 
 
 def coupling_gradient(cross: FloatArray) -> tuple[ComplexArray, ComplexArray]:
     """Gradients in P and Q of tr(Kᵀ C(P, Q)), K = `cross` (2D, 2D): the adjoint of `real_coupling`."""
-    size = len(cross) // 2
-    cc, cs, sc, ss = cross[:size, :size], cross[:size, size:], cross[size:, :size], cross[size:, size:]
-    difference = (cc + ss) + 1j * (sc - cs)
-    total = (cc - ss) + 1j * (sc + cs)
+    difference, total = couplings_of(cross)
     P, Q = difference + difference.conj().T, total + total.T
     np.fill_diagonal(P, 0.0)
     np.fill_diagonal(Q, 0.0)
@@ -485,30 +461,21 @@ class HessianPreconditioner:
 
     def refresh(self, blocks: FloatArray) -> None:
         """Take the mean covariances (D, 2T, 2T) of (z, ..., z^T) given the other angles."""
-        size, width = blocks.shape[:2]
         floor = np.maximum(self._floor * np.trace(blocks, axis1=1, axis2=2), np.finfo(float).tiny)
-        blocks = blocks + floor[:, None, None] * np.eye(width)
+        blocks = blocks + floor[:, None, None] * np.eye(blocks.shape[1])
         self._inverse = np.linalg.inv(blocks)
-        first, place = np.zeros((2 * size, 2 * size)), np.arange(size)
-        for i in range(2):
-            for j in range(2):
-                first[place + i * size, place + j * size] = blocks[:, i, j]
-        values, self._axes = eigh(self._spread, first)
-        values = np.maximum(values, self._floor * values[-1])
-        self._sums = values[:, None] + values
+        self._couplings = Lyapunov(block_diagonal(blocks[:, :2, :2]), self._spread, 1.0, floor=self._floor)
 
     def solve(self, gradient: Natural) -> Natural:
         """The approximate Newton step."""
         size = gradient.dimension
         real = np.concatenate([gradient.a.real, gradient.a.imag])
         shift = coupling_gradient(np.outer(real, self._mean))
-        centred = gradient._replace(P=gradient.P - shift[0], Q=gradient.Q - shift[1])
-        turned = self._axes.T @ real_coupling(centred) @ self._axes
-        coupling = self._axes @ (turned / self._sums) @ self._axes.T
+        coupling = self._couplings(real_coupling(gradient.P - shift[0], gradient.Q - shift[1]))
         # Both passages between (P, Q) and C carry a factor of 4: |C|² = 4 (½|P|² + ½|Q|²).
         P, Q = coupling_gradient(0.125 * coupling)
         rows = np.stack([gradient.a, *gradient.b], axis=1)
         nodes = np.einsum("dij,dj->di", self._inverse, np.ascontiguousarray(rows).view(float))
         harmonics = np.ascontiguousarray(nodes).view(complex).T
-        pull = real_coupling(Natural(gradient.a, gradient.b, P, Q)) @ self._mean
+        pull = real_coupling(P, Q) @ self._mean
         return Natural(harmonics[0] - (pull[:size] + 1j * pull[size:]), harmonics[1:], P, Q)

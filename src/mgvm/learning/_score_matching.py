@@ -11,9 +11,8 @@ a warning.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple, Protocol
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -24,13 +23,14 @@ from mgvm._frames import column_names
 from mgvm._progress import Progress, reporter
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
+from mgvm.learning.conjugate_gradients import conjugate_gradients
 from mgvm.learning.group_lasso import fit_group_lasso
 from mgvm.learning.result import TorusFit
-from mgvm.learning.row_sums import DaskRows, MemoryRows, RowSource, pair_places
+from mgvm.learning.row_sums import DaskRows, MemoryRows, RowSource
 from mgvm.learning.rows import DependentPair, as_rows
-from mgvm.learning.score_operator import RowMoments, ScoreOperator, row_moments
-from mgvm.learning.submodel import Submodel
-from mgvm.natural.parameters import natural
+from mgvm.learning.score_operator import RowMoments, ScoreOperator, couplings_of, row_moments
+from mgvm.learning.submodel import Submodel, SubmodelLike
+from mgvm.natural.parameters import TorusDistribution, pack, unpack
 
 SOLVERS = ("auto", "dense", "iterative")
 
@@ -39,12 +39,12 @@ def score_matching(
     data: ArrayLike,
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
     penalty: float | str = 0.0,
     tolerance: float = 1e-4,
     max_iterations: int = 300,
-    start: Any = None,
+    start: TorusDistribution | None = None,
     solver: str = "auto",
     progress: Progress = False,
 ) -> TorusFit:
@@ -108,15 +108,16 @@ def score_matching(
         if hasattr(data, "dask"):
             raise ValueError(f"penalty={penalty!r} needs rows in memory, not a Dask array; give data.compute()")
         return replace(fit_group_lasso(as_rows(data, weights), model, penalty), names=column_names(data))
-    begin = None if start is None else natural(start)
-    if begin is not None and begin.dimension != source.dimension:
-        raise ValueError(f"start is a distribution of {begin.dimension} angles, the data have {source.dimension}")
+    begin = None if start is None else model.embed(start)
     known = row_moments(source, model)
     operator = ScoreOperator(source, model, np.float64, known, _needed_ridge(source, known, model, stacklevel=3))
-    if way == "dense" or (way == "auto" and n_full_parameters(source.dimension, harmonics) <= 600):
-        return replace(_minimize_densely(operator, wanted), names=column_names(data))
-    theta = operator.empty() if begin is None else operator.project(operator.vector(begin))
-    return replace(_minimize_iteratively(operator, theta, wanted, steps, progress), names=column_names(data))
+    numbers = 2 * source.dimension * (harmonics + source.dimension - 1)  # real parameters of the full model
+    if way == "dense" or (way == "auto" and numbers <= 600):
+        fit = _minimize_densely(operator, wanted)
+    else:
+        theta = operator.empty() if begin is None else operator.vector(begin)
+        fit = _minimize_iteratively(operator, theta, wanted, steps, progress)
+    return replace(fit, names=column_names(data))
 
 
 # ---- what rows cannot tell -------------------------------------------------------------------------------------------
@@ -170,10 +171,9 @@ def _dependent_pair(known: RowMoments) -> DependentPair | None:
     if not known.mean.any():
         m = np.concatenate([known.harmonics[1].real, known.harmonics[1].imag])
         C = C - np.outer(m, m)
-    cc, cs, sc, ss = C[:size, :size], C[:size, size:], C[size:, :size], C[size:, size:]
     scale = np.outer(spread, spread)
-    for kind, real, imaginary in (("difference", cc + ss, sc - cs), ("sum", cc - ss, sc + cs)):
-        lost = 1.0 - (real**2 + imaginary**2) / scale
+    for kind, product in zip(("difference", "sum"), couplings_of(C), strict=True):
+        lost = 1.0 - (product.real**2 + product.imag**2) / scale
         lost[np.tril_indices(size)] = 1.0
         i, j = np.unravel_index(int(np.argmin(lost)), lost.shape)
         if size > 1 and lost[i, j] < 1e-10:
@@ -208,18 +208,18 @@ def _minimize_iteratively(
     # Single precision is good for a relative gradient of 1e-5. Double precision twice: again from the true gradient,
     # should rounding have parted it from the recurrence.
     for operator, reach in ((single, max(tolerance, 1e-5)), (double, tolerance), (double, tolerance)):
-        done = len(trace)
         begin = operator.project(theta.astype(operator.dtype))
-        found = conjugate_gradients(
-            operator,
-            begin,
-            reach,
-            max_iterations - done,
-            lambda more, done=done: speak(done + more, max_iterations),  # type: ignore[misc]
-        )
-        trace += found.trace[1:]
+        left: list[float] = []
+        for found in conjugate_gradients(operator.linear, operator.apply, operator.precondition, begin):
+            left.append(relative_gradient(operator, found.product))
+            done = len(trace) + len(left) - 1
+            if left[1:]:
+                speak(done, max_iterations)
+            if left[-1] <= reach or done >= max_iterations:
+                break
+        trace += left[1:]
         # On concentrated angles single precision may break down at once.
-        theta = found.theta if found.trace[-1] < found.trace[0] else begin
+        theta = found.theta if left[-1] < left[0] else begin
         product = operator.apply(theta)
         reached = relative_gradient(operator, product) <= tolerance == reach
         if reached or len(trace) >= max_iterations:
@@ -257,68 +257,6 @@ def _as_fit(
     )
 
 
-# ---- conjugate gradients ---------------------------------------------------------------------------------------------
-
-
-class Quadratic(Protocol):
-    """½ θᵀHθ + cᵀθ on a subspace."""
-
-    linear: FloatArray
-
-    def apply(self, vector: FloatArray) -> FloatArray:
-        """Hθ."""
-
-    def precondition(self, residual: FloatArray) -> FloatArray:
-        """About H⁻¹r."""
-
-
-class Solution(NamedTuple):
-    """θ, Hθ as carried along, |Hθ + c|/|c| after every step."""
-
-    theta: FloatArray
-    product: FloatArray
-    trace: list[float]
-
-
-def conjugate_gradients(
-    quadratic: Quadratic,
-    start: FloatArray,
-    tolerance: float,
-    max_iterations: int,
-    report: Callable[[int], object] = lambda done: None,
-) -> Solution:
-    """Minimise from `start` until |Hθ + c| <= tolerance |c|, rounding spoils the direction, or steps run out."""
-    theta, size = start.copy(), _norm(quadratic.linear) or 1.0
-    product = quadratic.apply(theta) if theta.any() else np.zeros_like(theta)
-    residual = -quadratic.linear - product
-    trace = [_norm(residual) / size]
-    direction, before = np.zeros_like(theta), 1.0
-    while trace[-1] > tolerance and len(trace) <= max_iterations:
-        raised = quadratic.precondition(residual)
-        now = _dot(residual, raised)
-        direction = raised + theta.dtype.type(now / before) * direction
-        image = quadratic.apply(direction)
-        curvature = _dot(direction, image)
-        if not curvature > 0.0 or not now > 0.0:
-            break
-        step = theta.dtype.type(now / curvature)
-        theta += step * direction
-        product += step * image
-        residual -= step * image
-        before = now
-        trace.append(_norm(residual) / size)
-        report(len(trace) - 1)
-    return Solution(theta, product, trace)
-
-
-def _dot(left: FloatArray, right: FloatArray) -> float:
-    return float(np.dot(left, right))
-
-
-def _norm(vector: FloatArray) -> float:
-    return float(np.sqrt(np.dot(vector, vector)))
-
-
 # ---- the dense matrix ------------------------------------------------------------------------------------------------
 
 
@@ -330,19 +268,17 @@ class DenseSolution(NamedTuple):
     ridge: float
 
 
-def n_full_parameters(dimension: int, order: int) -> int:
-    """Real parameters of the full model."""
-    return 2 * dimension * (order + dimension - 1)
-
-
 def solve(operator: ScoreOperator) -> DenseSolution:
     """The minimiser of J inside the operator's submodel, with a growing ridge where H is singular to rounding."""
     model = operator.submodel
-    basis = _basis(model)
+    basis = sparse.csc_array(model.basis())
     H = operator.source.hessian(operator.moments.mean, model.order)
     reduced = basis.T @ (basis.T @ H).T
-    weights = (basis.T.multiply(_ridge_weights(operator)) @ basis).toarray()
-    linear = basis.T @ _gather(operator, operator.linear)
+    # As the operator's ridge: the spread of an angle for its own parameters, the sum of two for a coupling.
+    spread, (i, j) = operator.moments.spread, np.triu_indices(model.dimension, 1)
+    shares = np.concatenate([np.tile(spread, model.order), np.tile(spread[i] + spread[j], 2)])
+    weights = (basis.T.multiply(np.repeat(shares, 2)) @ basis).toarray()
+    linear = basis.T @ pack(operator.centred(operator.linear))
     more = [ridge for ridge in (1e-8, 1e-6, 1e-4, 1e-2) if ridge > operator.ridge]
     for ridge in (operator.ridge, *more):
         matrix = reduced + ridge * weights
@@ -356,7 +292,8 @@ def solve(operator: ScoreOperator) -> DenseSolution:
     for _ in range(2):  # the second pass takes back the rounding of the first
         free -= linalg.cho_solve((factor, True), (linear + matrix @ free) / scale, check_finite=False) / scale
     left = float(np.linalg.norm(linear + matrix @ free)) / (float(np.linalg.norm(linear)) or 1.0)
-    return DenseSolution(_scatter(operator, basis @ free), left, ridge)
+    theta = operator.from_centred(unpack(basis @ free, model.dimension, model.order))
+    return DenseSolution(theta, left, ridge)
 
 
 def _factor(matrix: FloatArray, scale: FloatArray) -> FloatArray | None:
@@ -367,66 +304,3 @@ def _factor(matrix: FloatArray, scale: FloatArray) -> FloatArray | None:
         return None
     condition, _ = linalg.lapack.dpocon(factor, np.abs(scaled).sum(axis=0).max(), uplo="L")
     return factor if condition > 1e-14 else None
-
-
-def _ridge_weights(operator: ScoreOperator) -> FloatArray:
-    """Of the operator's ½ ridge Σ s_d |θ_d|²: ½ (s_i + s_j) for an entry of C_ij = 2K_ij, which stands twice."""
-    spread = operator.moments.spread
-    i, j = np.triu_indices(spread.size, 1)
-    return np.concatenate([np.tile(spread, 2 * operator.order), np.repeat(0.5 * (spread[i] + spread[j]), 4)])
-
-
-def _basis(model: Submodel) -> sparse.csc_array:
-    """Free parameters -> (α', b, C_ij row by row): orthonormal up to the length of the columns."""
-    dimension = model.dimension
-    i, j = np.triu_indices(dimension, 1)
-    own = sparse.eye_array(2 * dimension * model.order)
-    # Columns: C_ij of a unit Re P_ij, Im P_ij, Re Q_ij, Im Q_ij, its entries row by row.
-    unit_block = np.array([[1.0, 0.0, 1.0, 0.0], [0.0, -1.0, 0.0, 1.0], [0.0, 1.0, 0.0, 1.0], [1.0, 0.0, -1.0, 0.0]])
-    blocks = np.broadcast_to(unit_block, (i.size, 4, 4))
-    free = np.stack([model.differences[i, j]] * 2 + [model.sums[i, j]] * 2, axis=1)
-    if model.directions is not None:
-        turn = np.exp(1j * model.directions)
-        columns = np.arange(dimension)
-        own = sparse.csc_array(
-            (np.concatenate([turn.real, turn.imag]), (np.arange(2 * dimension), np.tile(columns, 2))),
-            shape=(2 * dimension, dimension),
-        )
-        apart, together = turn[i] * turn[j].conj(), -turn[i] * turn[j]
-        unit = np.stack([apart.real, apart.imag, together.real, together.imag], axis=1)
-        blocks = np.einsum("kl,el->ek", unit_block, unit)[:, :, None]
-        free = model.edges[i, j][:, None]
-    width = blocks.shape[2]
-    rows = np.broadcast_to(np.arange(4 * i.size).reshape(-1, 4, 1), blocks.shape)
-    columns = np.broadcast_to(np.arange(width * i.size).reshape(-1, 1, width), blocks.shape)
-    pairs = sparse.csc_array((blocks.ravel(), (rows.ravel(), columns.ravel())), shape=(4 * i.size, width * i.size))[
-        :, np.flatnonzero(free.ravel())
-    ]
-    return sparse.csc_array(sparse.block_diag([own, pairs]))
-
-
-def _gather(operator: ScoreOperator, vector: FloatArray) -> FloatArray:
-    """A gradient in the order of `pair_places`; ∂/∂C_ij (i < j) is ∂/∂K_ij, for C = 2K and K_ij stands twice."""
-    first, harmonics, K = operator.parts(vector)
-    _, places = pair_places(operator.dimension, operator.order)
-    out = np.zeros(n_full_parameters(operator.dimension, operator.order))
-    out[: first.size + harmonics.size] = vector[: first.size + harmonics.size]
-    used = _off_diagonal(operator.dimension)
-    out[places[used]] = K[used]
-    return out
-
-
-def _scatter(operator: ScoreOperator, values: FloatArray) -> FloatArray:
-    """θ as a vector of the operator, from the order of `pair_places`."""
-    out = np.zeros(operator.empty().size)
-    first, harmonics, K = operator.parts(out)
-    own = first.size + harmonics.size
-    out[:own] = values[:own]
-    _, places = pair_places(operator.dimension, operator.order)
-    used = _off_diagonal(operator.dimension)
-    K[used] = 0.5 * values[places[used]]
-    return out
-
-
-def _off_diagonal(dimension: int) -> np.ndarray:
-    return np.tile(~np.eye(dimension, dtype=bool), (2, 2))

@@ -45,8 +45,8 @@ from mgvm.learning.node_regression import least_rows
 from mgvm.learning.result import TorusFit
 from mgvm.learning.rows import WeightedRows, as_rows, constant_columns, describe_degeneracy, refuse_single_row
 from mgvm.learning.standard_errors import score_matching_errors
-from mgvm.learning.submodel import BoolArray, Submodel, submodel_for
-from mgvm.natural.parameters import Natural, concentrations, pack, statistics
+from mgvm.learning.submodel import BoolArray, Submodel, SubmodelLike, submodel_for
+from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, pack, statistics
 
 METHODS = ("auto", "score_matching", "pseudo_likelihood", "likelihood")
 EXACT_UP_TO = 3  # angles up to which the likelihood is exact and takes milliseconds
@@ -57,7 +57,7 @@ def fit_torus(
     method: str = "auto",
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
     penalty: float | str = 0.0,
     rng: Seed = None,
@@ -65,7 +65,7 @@ def fit_torus(
     check_modes: bool = True,
     tolerance: float | None = None,
     max_iterations: int | None = None,
-    start: Any = None,
+    start: TorusDistribution | None = None,
     progress: Progress = False,
 ) -> TorusFit:
     """An mGvM from rows of angles, some of which may be missing.
@@ -128,7 +128,7 @@ def fit_torus(
     name = check.choice(method, "method", METHODS)
     harmonics = check.integer(order, "order", minimum=1)
     given = {"tolerance": tolerance, "max_iterations": max_iterations, "start": start}
-    options = {option: value for option, value in given.items() if value is not None}
+    options: dict[str, Any] = {option: value for option, value in given.items() if value is not None}
     if hasattr(data, "dask"):
         if name != "score_matching":
             raise ValueError(
@@ -144,9 +144,9 @@ def fit_torus(
     sample = _usable_rows(taken._replace(x=wrap(taken.x)))
     model = submodel_for(submodel, sample, harmonics)
     chosen = _checked_penalty(penalty, sample, model)
-    plan = FitPlan(
-        _resolve_method(name, sample.dimension), chosen, check.generator(rng), bool(standard_errors), progress, options
-    )
+    if name == "auto":
+        name = "likelihood" if sample.dimension <= EXACT_UP_TO else "pseudo_likelihood"
+    plan = FitPlan(name, chosen, check.generator(rng), bool(standard_errors), progress, options)
     if np.isnan(sample.x).any():
         fit = _fit_missing(sample, model, plan)
     else:
@@ -227,13 +227,6 @@ class FitPlan:
     def selects_edges(self) -> bool:
         """Whether edges are selected first and then fitted without penalty."""
         return self.penalty != 0.0 and (self.method != "score_matching" or isinstance(self.penalty, str))
-
-
-def _resolve_method(method: str, dimension: int) -> str:
-    """What "auto" means."""
-    if method != "auto":
-        return method
-    return "likelihood" if dimension <= EXACT_UP_TO else "pseudo_likelihood"
 
 
 def _fit_complete(sample: WeightedRows, model: Submodel, plan: FitPlan) -> TorusFit:

@@ -19,9 +19,9 @@ from __future__ import annotations
 
 import math
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -31,10 +31,19 @@ from mgvm import _validation as check
 from mgvm._numerics.elementary import entry, inner
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.inference.result import ConvergenceWarning
-from mgvm.learning.node_regression import Indices, NodeDesign, couplings, node_design, node_features, own_features
+from mgvm.learning.node_regression import (
+    Indices,
+    NodeDesign,
+    couplings,
+    edge_numbers,
+    edge_numbers_sum,
+    node_design,
+    node_features,
+    own_features,
+)
 from mgvm.learning.result import TorusFit
 from mgvm.learning.rows import WeightedRows, as_rows
-from mgvm.learning.submodel import BoolArray, Submodel, submodel_for
+from mgvm.learning.submodel import BoolArray, Submodel, SubmodelLike, submodel_for
 from mgvm.natural.parameters import Natural
 
 CRITERIA = ("ebic", "held-out")
@@ -70,12 +79,11 @@ class RegularizationPath:
     @property
     def n_edges(self) -> NDArray[np.int64]:
         """How many edges each penalty leaves."""
-        return np.array([len(self.edges(k)) for k in range(self.penalties.size)], dtype=np.int64)
+        return np.array([np.count_nonzero(step.point.used) for step in self._steps], dtype=np.int64)
 
     def edges(self, index: int | None = None) -> NDArray[np.int64]:
         """Pairs (i, j) of the fit at a place of the path, the one picked by default; shape (edges, 2)."""
-        first, second = support(self._steps[self.chosen if index is None else index].point)
-        return np.array(sorted(zip(first.tolist(), second.tolist(), strict=True)), dtype=np.int64).reshape(-1, 2)
+        return np.argwhere(support(self._steps[self.chosen if index is None else index].point))
 
     def fit(self, index: int | None = None, *, refit: bool = True) -> TorusFit:
         """The fit at a place of the path, without penalty on its edges unless `refit` is off."""
@@ -93,7 +101,7 @@ def regularization_path(
     data: ArrayLike,
     *,
     order: int = 2,
-    submodel: Any = None,
+    submodel: SubmodelLike = None,
     weights: ArrayLike | None = None,
     criterion: str = "ebic",
     gamma: float = 0.25,
@@ -178,24 +186,31 @@ def choose_penalty(
     # Above the largest by more than rounding, so that the path begins with independence.
     penalties = solver.penalty * (1.0 + 1e-9) * smallest ** (np.arange(n_penalties) / max(n_penalties - 1, 1))
     if criterion == "ebic":
-        values: list[float] = []
-
-        def enough(steps: list[PathStep]) -> bool:
-            values.append(extended_bic(solver, steps[-1], gamma))
-            return _long_rising(values, steps)
-
-        steps = list(walk(solver, penalties, enough))
+        steps, values = walk(solver, penalties, lambda step: extended_bic(solver, step, gamma))
         return ChosenPenalty(steps, np.array(values), int(np.argmin(values)))
     scores = _held_out(known, penalties)
-    steps = list(walk(solver, penalties[: scores.size], lambda steps: False))
+    steps, _ = walk(solver, penalties[: scores.size], lambda step: step.penalty)  # which falls, and so ends no path
     return ChosenPenalty(steps, scores[: len(steps)], int(np.argmin(scores[: len(steps)])))
 
 
-def _long_rising(values: list[float], steps: list[PathStep]) -> bool:
-    """Whether the best step lies far back and many edges have come since: a pause of the path is not its end."""
-    best = int(np.argmin(values))
-    then, now = (support(steps[k].point)[0].size for k in (best, -1))
-    return len(values) - 1 - best >= 8 and now >= 1.25 * then + 8
+def walk(
+    solver: PathSolver, penalties: FloatArray, score: Callable[[PathStep], float]
+) -> tuple[list[PathStep], list[float]]:
+    """The steps of a path with their scores, until these have long been rising or a node is crowded.
+
+    The best step then lies far back, and many edges have come since: a pause of the path is not its end.
+    """
+    steps: list[PathStep] = []
+    values: list[float] = []
+    for penalty in penalties:
+        steps.append(solver.step(float(penalty)))
+        values.append(score(steps[-1]))
+        best = int(np.argmin(values))
+        then, now = (np.count_nonzero(steps[k].point.used) for k in (best, -1))
+        rising = len(values) - 1 - best >= 8 and now >= 1.25 * then + 8
+        if rising or _is_crowded(solver.design, steps[-1].refit):
+            break
+    return steps, values
 
 
 def _subset(known: NodeDesign, rows: np.ndarray) -> NodeDesign:
@@ -212,14 +227,7 @@ def _held_out(known: NodeDesign, penalties: FloatArray, n_folds: int = 5) -> Flo
     reached = penalties.size
     for k in range(int(fold.max()) + 1):
         train, test = _subset(known, fold != k), _subset(known, fold == k)
-        scores: list[float] = []
-
-        def enough(steps: list[PathStep], test: NodeDesign = test, scores: list[float] = scores) -> bool:
-            scores.append(score_objective(test, steps[-1].refit))
-            return _long_rising(scores, steps)
-
-        for _ in walk(PathSolver(train), penalties, enough):
-            pass
+        _, scores = walk(PathSolver(train), penalties, lambda step, test=test: score_objective(test, step.refit))  # type: ignore[misc]
         reached = min(reached, len(scores))
         total[: len(scores)] += np.array(scores)
     return total[:reached] / (fold.max() + 1)
@@ -248,8 +256,7 @@ def _as_fit(known: NodeDesign, submodel: Submodel, step: PathStep, *, refit: boo
             ConvergenceWarning,
             stacklevel=4,
         )
-    edges = np.zeros((known.dimension, known.dimension), dtype=bool)
-    edges[support(point)] = True
+    edges = support(point)
     return TorusFit(
         *_natural(known, submodel, point),
         method="group lasso",
@@ -287,7 +294,7 @@ class PathSolver:
         self.tolerance = tolerance
         self.active = ActiveSet(design)
         self.point = self.active.solve(np.zeros(0), np.zeros((0, 4)), 1e-14)[0]
-        self.norms = np.linalg.norm(self.active.gradient(self.point), axis=0)
+        self.norms = np.linalg.norm(self.active.gradient(self.point), axis=2)
         self.penalty = float(np.max(self.norms, initial=0.0, where=self.allowed))
 
     def step(self, penalty: float, refit: bool = True) -> PathStep:
@@ -299,10 +306,10 @@ class PathSolver:
         while True:
             tau = np.full(self.active.first.size, penalty)
             goal = self.tolerance * max(penalty, 1e-3)
-            self.point, value, sweeps, _ = self.active.solve(tau, self._extended_start(), goal)
+            self.point, value, sweeps = self.active.solve(tau, self._extended_start(), goal)
             total += sweeps
             gradient = self.active.gradient(self.point)
-            self.norms = np.linalg.norm(gradient, axis=0)
+            self.norms = np.linalg.norm(gradient, axis=2)
             if not self._join(self.norms > penalty * (1.0 + self.tolerance)):
                 break
         self.penalty = penalty
@@ -312,9 +319,8 @@ class PathSolver:
 
     def refit(self, point: EdgePoint) -> tuple[EdgePoint, float]:
         """The minimum of J over the edges that are not zero."""
-        held = np.where(point.numbers.any(axis=1), 0.0, np.inf)
-        again, value, _, _ = self.active.solve(held, point.numbers, 1e-7)
-        return again, value
+        held = np.where(point.used, 0.0, np.inf)
+        return self.active.solve(held, point.numbers, 1e-7)[:2]
 
     def _extended_start(self) -> FloatArray:
         """The numbers of the edges in play at the last point, zero for those that joined since."""
@@ -337,7 +343,7 @@ class PathSolver:
         i, j = point.first[used], point.second[used]
         outside[i, j] = 0.0
         push = penalty / length[used]
-        inside = gradient[:, i, j].T + push[:, None] * point.numbers[used]
+        inside = gradient[i, j] + push[:, None] * point.numbers[used]
         return max(float(outside.max(initial=0.0)), float(np.abs(inside).max(initial=0.0)))
 
 
@@ -348,7 +354,7 @@ def effective_parameters(solver: PathSolver, point: EdgePoint) -> FloatArray:
     would have weights 1: so this many parameters is what the edge counts for (Takeuchi; Varin and Vidoni).
     """
     design = solver.design
-    used = np.flatnonzero(point.numbers.any(axis=1))
+    used = np.flatnonzero(point.used)
     g = slopes(design, point)[0]
     out = np.empty(used.size)
     for start in range(0, used.size, 64):  # edges at a time: their scores are (64, 4, N)
@@ -370,34 +376,23 @@ def effective_parameters(solver: PathSolver, point: EdgePoint) -> FloatArray:
 def extended_bic(solver: PathSolver, step: PathStep, gamma: float) -> float:
     """2N J + Σ_e tr(H_e⁻¹Σ_e) (log N + 4γ log(D)/q_e) at the refit, q_e the number of free reals of the edge."""
     design = solver.design
-    used = step.refit.numbers.any(axis=1)
+    used = step.refit.used
     numbers = design.free[step.refit.first[used], step.refit.second[used]].sum(axis=1)
     each = math.log(design.n_rows) + 4.0 * gamma * math.log(design.dimension) / numbers
     return 2.0 * design.n_rows * step.refit_objective + float(effective_parameters(solver, step.refit) @ each)
 
 
-def walk(solver: PathSolver, penalties: FloatArray, stop: Callable[[list[PathStep]], bool]) -> Iterator[PathStep]:
-    """The steps of a path until `stop` has seen enough or a node has as many parameters as rows."""
-    steps: list[PathStep] = []
-    for penalty in penalties:
-        step = solver.step(float(penalty))
-        steps.append(step)
-        yield step
-        if stop(steps) or _is_crowded(solver.design, step.refit):
-            return
-
-
 def _is_crowded(design: NodeDesign, point: EdgePoint) -> bool:
     """Whether some node has more parameters than a third of the rows."""
-    used = point.numbers.any(axis=1)
-    degree = np.bincount(np.concatenate([point.first[used], point.second[used]]), minlength=design.dimension)
+    degree = np.bincount(np.concatenate([point.first[point.used], point.second[point.used]]))
     return bool(design.n_own + 4 * degree.max(initial=0) > design.n_rows / 3)
 
 
-def support(point: EdgePoint) -> tuple[Indices, Indices]:
-    """The edges that are not zero."""
-    used = point.numbers.any(axis=1)
-    return point.first[used], point.second[used]
+def support(point: EdgePoint) -> BoolArray:
+    """Which edges i < j are not zero, (D, D)."""
+    mask = np.zeros((len(point.own), len(point.own)), dtype=bool)
+    mask[point.first[point.used], point.second[point.used]] = True
+    return mask
 
 
 # ---- the active set --------------------------------------------------------------------------------------------------
@@ -410,6 +405,11 @@ class EdgePoint(NamedTuple):
     first: Indices
     second: Indices
     numbers: FloatArray
+
+    @property
+    def used(self) -> BoolArray:
+        """Which edges are not zero."""
+        return np.asarray(self.numbers.any(axis=1))
 
 
 class ActiveSet:
@@ -472,8 +472,8 @@ class ActiveSet:
         edges = self.first.astype(np.int64), self.second.astype(np.int64)
         return Blocks(gram, starts, bases, sizes, *edges, places[0], places[1])
 
-    def solve(self, tau: FloatArray, start: FloatArray, tolerance: float) -> tuple[EdgePoint, float, int, float]:
-        """Minimise J + Σ τ_e|θ_e| over the edges in play (those of infinite τ held at zero); J, sweeps, last change."""
+    def solve(self, tau: FloatArray, start: FloatArray, tolerance: float) -> tuple[EdgePoint, float, int]:
+        """Minimise J + Σ τ_e|θ_e| over the edges in play (those of infinite τ held at zero); with J and sweeps."""
         blocks = self._blocks
         theta = np.zeros(int(blocks.size.sum()))
         at_first = (blocks.base[self.first] + blocks.at_first)[:, None] + np.arange(4)
@@ -482,11 +482,11 @@ class ActiveSet:
         linear = np.concatenate(self._linear)
         parts = [slice(b, b + size) for b, size in zip(blocks.base, blocks.size, strict=True)]
         slope = np.concatenate([gram @ theta[part] for gram, part in zip(self._grams, parts, strict=True)]) - linear
-        sweeps, change = descend(blocks, tau, theta, slope, 2000, tolerance)
+        sweeps = descend(blocks, tau, theta, slope, 2000, tolerance)
         value = 0.5 * float(theta @ (slope - linear)) + float(self._constant.sum())
         less = zip(self._own_alone, self._own_less, parts, strict=True)
         own = np.stack([alone - by @ theta[part] for alone, by, part in less])
-        return EdgePoint(own, self.first, self.second, theta[at_first]), value, sweeps, change
+        return EdgePoint(own, self.first, self.second, theta[at_first]), value, sweeps
 
     def profile(self, edges: Indices) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Of some edges the 4 x 4 blocks of the Hessian, and G_oo⁻¹ G_oe of both their ends, (edges, n_own, 4)."""
@@ -500,24 +500,11 @@ class ActiveSet:
         return hessian, less[0], less[1]
 
     def gradient(self, point: EdgePoint) -> FloatArray:
-        """∂J of the four numbers of every edge i < j, (4, D, D); the lower triangles repeat the upper."""
+        """∂J of the four numbers of every edge, (D, D, 4), the same of (i, j) and (j, i)."""
         c = pulls(self.design.z, slopes(self.design, point)[0])
         c *= self.design.weights / self.design.n_rows
-        size = self.design.dimension
-        product = np.concatenate([c.real, c.imag]) @ self.design.flat.reshape(2 * size, -1).T
-        cc, cs, sc, ss = product[:size, :size], product[:size, size:], product[size:, :size], product[size:, size:]
-        out = np.empty((4, size, size))
-        for k, part in ((0, cc - ss), (2, cc + ss), (3, cs - sc)):
-            np.add(part, part.T, out=out[k])
-        part = cs + sc
-        upper = np.triu(part.T - part, 1)
-        out[1] = upper + upper.T
-        if self.design.sine:
-            p, q = out[0].copy(), out[2].copy()
-            out[0], out[2] = math.sqrt(0.5) * (p - q), math.sqrt(0.5) * (p + q)
-        if not self.design.free.all(where=~np.eye(size, dtype=bool)[:, :, None]):
-            out *= self.design.free.transpose(2, 0, 1)
-        return out
+        ends = edge_numbers_sum(self.design, np.arange(self.design.dimension), c)
+        return ends + ends.transpose(1, 0, 2)
 
 
 def slopes(design: NodeDesign, point: EdgePoint) -> tuple[FloatArray, FloatArray]:
@@ -536,9 +523,8 @@ def slopes(design: NodeDesign, point: EdgePoint) -> tuple[FloatArray, FloatArray
 
 def coupling_matrices(design: NodeDesign, point: EdgePoint) -> tuple[sparse.csr_array, sparse.csr_array]:
     """P and Q as sparse matrices, of edges that are not zero."""
-    used = point.numbers.any(axis=1)
-    i, j = point.first[used], point.second[used]
-    p, q = couplings(design, point.numbers[used])
+    i, j = point.first[point.used], point.second[point.used]
+    p, q = couplings(design, point.numbers[point.used])
     shape = (design.dimension, design.dimension)
     places = np.concatenate([i, j]), np.concatenate([j, i])
     P = sparse.coo_array((np.concatenate([p, p.conj()]), places), shape=shape)
@@ -565,18 +551,9 @@ def own_scores(design: NodeDesign, node: int, g: FloatArray) -> FloatArray:
 
 def edge_scores(design: NodeDesign, g: FloatArray, first: Indices, second: Indices) -> FloatArray:
     """The gradient of J of every row along some edges, (edges, 4, N)."""
-    out = np.zeros((first.size, 4, design.n_rows))
-    for a, b, sign in ((first, second, 1.0), (second, first, -1.0)):
-        c = pulls(design.z[a], g[a])
-        apart, together = c * design.z[b], c * design.z[b].conj()
-        out[:, 0] += apart.real
-        out[:, 1] -= sign * apart.imag
-        out[:, 2] += together.real
-        out[:, 3] -= together.imag
-    if design.sine:
-        p, q = out[:, 0].copy(), out[:, 2].copy()
-        out[:, 0], out[:, 2] = math.sqrt(0.5) * (p - q), math.sqrt(0.5) * (p + q)
-    return out * design.free[first, second][:, :, None]
+    out = edge_numbers(design, first, second, pulls(design.z[first], g[first]))
+    out += edge_numbers(design, second, first, pulls(design.z[second], g[second]))
+    return out
 
 
 # ---- block coordinate descent ----------------------------------------------------------------------------------------
@@ -600,7 +577,7 @@ class Blocks(NamedTuple):
 
 
 @inner()
-def _add(blocks: Any, node: int, place: int, step: np.ndarray, theta: np.ndarray, slope: np.ndarray) -> None:
+def _add(blocks: Blocks, node: int, place: int, step: np.ndarray, theta: np.ndarray, slope: np.ndarray) -> None:
     """θ += step at a place of one node, and what follows for its slope Gθ - v."""
     size, base = blocks.size[node], blocks.base[node]
     for k in range(4):
@@ -650,7 +627,7 @@ def _edge_minimum(hessian: np.ndarray, pull: np.ndarray, tau: float, out: np.nda
 
 @inner()
 def _edge_step(
-    blocks: Any, edge: int, tau: float, work: tuple[np.ndarray, ...], theta: np.ndarray, slope: np.ndarray
+    blocks: Blocks, edge: int, tau: float, work: tuple[np.ndarray, ...], theta: np.ndarray, slope: np.ndarray
 ) -> float:
     """Move one edge to its minimum; how much that changed the slope, at most."""
     hessian, pull, value = work
@@ -683,19 +660,18 @@ def _edge_step(
 
 @entry()
 def descend(
-    blocks: Any, tau: np.ndarray, theta: np.ndarray, slope: np.ndarray, sweeps: int, tolerance: float
-) -> tuple[int, float]:
+    blocks: Blocks, tau: np.ndarray, theta: np.ndarray, slope: np.ndarray, sweeps: int, tolerance: float
+) -> int:
     """Sweep over edges until no step changes a slope by more than the tolerance; θ and slope in place.
 
-    Edges with an infinite τ stay at zero. Returns the number of sweeps and the largest change of the last.
+    Edges with an infinite τ stay at zero. Returns the number of sweeps.
     """
     work = (np.empty((4, 4)), np.empty(4), np.empty(4))
-    change = np.inf
     for sweep in range(sweeps):
         change = 0.0
         for edge in range(blocks.first.size):
             if tau[edge] < np.inf:
                 change = max(change, _edge_step(blocks, edge, tau[edge], work, theta, slope))
         if change <= tolerance:
-            return sweep + 1, change
-    return sweeps, change
+            return sweep + 1
+    return sweeps

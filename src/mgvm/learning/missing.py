@@ -22,14 +22,23 @@ import numpy as np
 
 from mgvm._numerics import torus_moments as frame
 from mgvm._numerics.gvm import gvm_sample
-from mgvm._validation import ComplexArray, FloatArray
+from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning._pseudo_likelihood import independent_angles, pseudo_likelihood
 from mgvm.learning.exact_likelihood import Space, evaluate, newton_step
 from mgvm.learning.result import TorusFit
-from mgvm.learning.rows import WeightedRows
+from mgvm.learning.rows import WeightedRows, group_by_missing
 from mgvm.learning.submodel import Submodel
-from mgvm.natural.parameters import Natural, log_densities, pack, statistics, unpack
+from mgvm.natural.parameters import (
+    Natural,
+    condition,
+    log_densities,
+    pack,
+    restrict,
+    statistics,
+    unpack,
+    with_harmonics,
+)
 
 # Fits completed rows, beginning at a distribution.
 Learner = Callable[[WeightedRows, Natural], TorusFit]
@@ -81,29 +90,6 @@ class CompletionSettings:
 COMPLETION = CompletionSettings()
 
 
-class _CompletedRows(NamedTuple):
-    """Rows that lack nothing, copies of those that do with their gaps filled, where these are, weights of all."""
-
-    whole: FloatArray
-    filled: FloatArray
-    gaps: np.ndarray
-    weights: FloatArray
-
-    @classmethod
-    def at_random(cls, sample: WeightedRows, copies: int, rng: np.random.Generator) -> _CompletedRows:
-        """Gaps filled by uniform draws."""
-        partial = np.isnan(sample.x).any(axis=1)
-        cut = np.repeat(sample.x[partial], copies, axis=0)
-        weights = np.concatenate([sample.weights[~partial], np.repeat(sample.weights[partial] / copies, copies)])
-        gaps = np.isnan(cut)
-        filled = np.where(gaps, rng.uniform(-np.pi, np.pi, cut.shape), cut)
-        return cls(sample.x[~partial], filled, gaps, weights / weights.mean())
-
-    def rows(self) -> WeightedRows:
-        """All of them, as a learner takes them."""
-        return WeightedRows(np.concatenate([self.whole, self.filled]), self.weights)
-
-
 def fit_by_draws(
     sample: WeightedRows,
     model: Submodel,
@@ -116,13 +102,20 @@ def fit_by_draws(
     """Fit and draw in turn; the last fit, with parameters averaged over the last ones."""
     settings, dist = COMPLETION, start
     fits, trace, drift = [], [], np.inf
-    completed = _CompletedRows.at_random(sample, settings.copies, rng)
-    redraw(completed.filled, completed.gaps, dist, settings.first_sweeps, rng)
+    partial = np.isnan(sample.x).any(axis=1)
+    counts = np.where(np.sort(partial), settings.copies, 1)  # the rows that lack nothing first
+    order = np.repeat(np.argsort(partial, kind="stable"), counts)
+    x, weights = sample.x[order], sample.weights[order] / np.repeat(counts, counts)
+    completed = WeightedRows(x, weights / weights.mean())
+    filled = x[np.count_nonzero(~partial) :]  # a view: drawn anew in place
+    gaps = np.isnan(filled)
+    filled[gaps] = rng.uniform(-np.pi, np.pi, filled.shape)[gaps]
+    redraw(filled, gaps, dist, settings.first_sweeps, rng)
     for iteration in range(max_iterations):
         with warnings.catch_warnings():
             if iteration > 0:
                 warnings.simplefilter("ignore")
-            fit = learn(completed.rows(), dist)
+            fit = learn(completed, dist)
         dist = fit.natural
         fits.append(pack(dist))
         trace.append(fit.objective)
@@ -130,7 +123,7 @@ def fit_by_draws(
         drift = measure_drift(np.array(fits), settings.window)
         if drift <= settings.drift:
             break
-        redraw(completed.filled, completed.gaps, dist, settings.sweeps, rng)
+        redraw(filled, gaps, dist, settings.sweeps, rng)
     else:
         warnings.warn(
             f"expectation-maximisation over missing angles had not converged after {max_iterations} fits: the square "
@@ -179,10 +172,8 @@ def redraw(x: FloatArray, gaps: np.ndarray, dist: Natural, sweeps: int, rng: np.
             if mine.size == 0:
                 continue
             near = z[mine]
-            eta = np.empty((mine.size, dist.order), dtype=complex)
-            eta[:, 0] = dist.a[d] + near @ dist.P[d] + near.conj() @ dist.Q[d]
-            eta[:, 1:] = dist.b[:, d]
-            x[mine, d] = gvm_sample(eta, 1, rng)[0]
+            first = dist.a[d] + near @ dist.P[d] + near.conj() @ dist.Q[d]
+            x[mine, d] = gvm_sample(with_harmonics(first, dist.b[:, d]), 1, rng)[0]
             z[mine, d] = np.exp(1j * x[mine, d])
 
 
@@ -255,15 +246,13 @@ def _maximize_at(
 
 def expectation(dist: Natural, x: FloatArray) -> tuple[FloatArray, FloatArray]:
     """E[T | observed] (n, p) of every row, and log ∫ exp(θ·T) over its missing angles, (n,)."""
-    order, lost = dist.order, np.isnan(x)
-    out = np.empty((len(x), frame.n_statistics(dist.dimension, order)))
+    out = np.empty((len(x), frame.n_statistics(dist.dimension, dist.order)))
     height = np.empty(len(x))
-    for pattern in np.unique(lost, axis=0):
-        rows = np.flatnonzero((lost == pattern).all(axis=1))
-        if pattern.any():
-            out[rows], height[rows] = _expect_missing(dist, x[rows], np.flatnonzero(pattern), np.flatnonzero(~pattern))
+    for rows, lost, seen in group_by_missing(x):
+        if lost.size:
+            out[rows], height[rows] = _expect_missing(dist, x[rows], lost, seen)
         else:
-            out[rows], height[rows] = statistics(x[rows], order), log_densities(dist, x[rows])
+            out[rows], height[rows] = statistics(x[rows], dist.order), log_densities(dist, x[rows])
     return out, height
 
 
@@ -271,15 +260,13 @@ def _expect_missing(dist: Natural, x: FloatArray, lost: np.ndarray, seen: np.nda
     """`expectation` of rows with the same missing angles."""
     order, size = dist.order, dist.dimension
     z = np.exp(1j * x[:, seen])
-    first = dist.a[lost] + z @ dist.P[np.ix_(lost, seen)].T + z.conj() @ dist.Q[np.ix_(lost, seen)].T
-    inside = Natural(first[0], dist.b[:, lost], dist.P[np.ix_(lost, lost)], dist.Q[np.ix_(lost, lost)])
-    theta = np.tile(pack(inside), (len(x), 1))
-    theta[:, : 2 * len(lost)] = np.ascontiguousarray(first).view(float)
-    anchor = _rough_modes(first, inside)
+    inside = condition(dist, seen, z)
+    theta = np.tile(pack(inside._replace(a=inside.a[0])), (len(x), 1))
+    theta[:, : 2 * len(lost)] = np.ascontiguousarray(inside.a).view(float)
+    anchor = _rough_modes(inside)
     found = frame.local_moments(frame.to_local(theta, anchor, order), len(lost), order, fisher=False)
     means = np.ascontiguousarray(frame.means(found.mean, anchor, order)).view(complex)
-    observed = Natural(dist.a[seen], dist.b[:, seen], dist.P[np.ix_(seen, seen)], dist.Q[np.ix_(seen, seen)])
-    height = log_densities(observed, x[:, seen]) + found.log_integral + frame.base(theta, anchor, order)
+    height = log_densities(restrict(dist, seen), x[:, seen]) + found.log_integral + frame.base(theta, anchor, order)
     powers = np.empty((order, len(x), size), dtype=complex)
     for t in range(order):
         powers[t][:, seen] = z ** (t + 1)
@@ -293,10 +280,10 @@ def _expect_missing(dist: Natural, x: FloatArray, lost: np.ndarray, seen: np.nda
     return np.ascontiguousarray(parts).view(float), height
 
 
-def _rough_modes(first: ComplexArray, inside: Natural) -> FloatArray:
+def _rough_modes(inside: Natural) -> FloatArray:
     """Roughly where the missing angles of each row are, (n, |A|): good enough as anchors of the quadrature."""
-    z = np.exp(1j * np.angle(first))
+    z = np.exp(1j * np.angle(inside.a))
     for _ in range(10):
         for d in range(z.shape[1]):
-            z[:, d] = np.exp(1j * np.angle(first[:, d] + z @ inside.P[d] + z.conj() @ inside.Q[d]))
+            z[:, d] = np.exp(1j * np.angle(inside.a[:, d] + z @ inside.P[d] + z.conj() @ inside.Q[d]))
     return np.angle(z)

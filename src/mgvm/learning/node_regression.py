@@ -110,16 +110,16 @@ def own_features(design: NodeDesign, node: int, take: slice = slice(None)) -> tu
 
 
 def edge_numbers(
-    design: NodeDesign, node: int, others: Indices, factor: ComplexArray, take: slice = slice(None)
+    design: NodeDesign, node: int | Indices, others: Indices | None, factor: ComplexArray, take: slice = slice(None)
 ) -> FloatArray:
     """Re and -Im of f z_j and of f conj(z_j) for every edge of a node, (others, 4, n); zero where not free.
 
     With f = -i conj(z_d) these are the slopes u, with f = conj(z_d) the curvatures v of the four numbers, and with
     f = -(1 + i g_d) conj(z_d) they are u g - v. For the edge i < j they are those of P_ij, Q_ij seen from either end.
+    Others are all angles where None is given; of several nodes (edges,) each has one other and a factor (edges, n).
     """
     # Fancy indices copy, and influences ask for all angles.
-    which = slice(None) if others.size == design.dimension else others
-    cosine, sine = design.flat[:, which, take]
+    cosine, sine = design.flat[:, slice(None) if others is None else others, take]
     out = np.empty((cosine.shape[0], 4, cosine.shape[1]))
     work = np.multiply(sine, factor.imag)
     np.multiply(cosine, factor.real, out=out[:, 2])
@@ -129,18 +129,19 @@ def edge_numbers(
     np.multiply(sine, factor.real, out=out[:, 3])
     np.add(out[:, 3], work, out=out[:, 1])
     out[:, 3] -= work
-    return _seen_from(design, node, others, out)
+    return _seen_from(design, node, np.arange(design.dimension) if others is None else others, out)
 
 
-def edge_numbers_sum(design: NodeDesign, node: int, others: Indices, factor: ComplexArray) -> FloatArray:
-    """`edge_numbers` summed over all rows, (others, 4)."""
-    sums = design.flat @ np.stack([factor.real, factor.imag], axis=1)
-    (cr, ci), (sr, si) = sums[0, others].T, sums[1, others].T
-    out = np.stack([cr - si, sr + ci, cr + si, sr - ci], axis=1)
-    return _seen_from(design, node, others, out[:, :, None])[:, :, 0]
+def edge_numbers_sum(design: NodeDesign, nodes: Indices, factor: ComplexArray) -> FloatArray:
+    """`edge_numbers` of some nodes and all others summed over all rows, (nodes, D, 4), of factors (nodes, n)."""
+    points = design.flat.reshape(2 * design.dimension, -1).T
+    (cr, sr), (ci, si) = (np.split(part @ points, 2, axis=1) for part in (factor.real, factor.imag))
+    out = np.stack([cr - si, sr + ci, cr + si, sr - ci], axis=-1)
+    first, second = np.repeat(nodes, design.dimension), np.tile(np.arange(design.dimension), nodes.size)
+    return _seen_from(design, first, second, out.reshape(-1, 4, 1)).reshape(out.shape)
 
 
-def _seen_from(design: NodeDesign, node: int, others: Indices, out: FloatArray) -> FloatArray:
+def _seen_from(design: NodeDesign, node: int | Indices, others: Indices, out: FloatArray) -> FloatArray:
     """Re f z, Im f z, Re f conj(z), -Im f conj(z) in place as the numbers of edges: P_ji is the conjugate of P_ij."""
     out[:, 1] *= np.where(others < node, 1.0, -1.0)[:, None]
     if design.sine:

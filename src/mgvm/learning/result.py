@@ -11,7 +11,8 @@ from numpy.typing import NDArray
 from mgvm._frames import Names, check_names, make_frame
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.learning.submodel import Submodel
-from mgvm.natural.parameters import Matrix, Natural
+from mgvm.natural.graph import edges
+from mgvm.natural.parameters import Matrix, Natural, entries
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -80,15 +81,14 @@ class TorusFit:
     @property
     def edges(self) -> NDArray[np.int64]:
         """Pairs (i, j), i < j, whose coupling is not zero; shape (edges, 2)."""
-        strength = np.triu(abs(self.P) + abs(self.Q), 1)
-        return np.argwhere(strength > 0)
+        return np.stack(edges(self.natural), axis=1)
 
     def to_frame(self) -> Any:
         """A pandas DataFrame of the couplings that are not zero, one row an edge, the strongest first.
 
         Columns: the two angles, `strength` √(|P_ij|² + |Q_ij|²), and the complex P_ij and Q_ij.
         """
-        return frame_of_edges(self.P, self.Q, self.edges, self.names)
+        return frame_of_edges(self.natural, self.names)
 
     def __repr__(self) -> str:
         state = "converged" if self.converged else f"NOT converged, gradient {self.gradient_norm:.2g}"
@@ -98,12 +98,12 @@ class TorusFit:
         )
 
 
-def frame_of_edges(P: Matrix, Q: Matrix, edges: NDArray[np.int64], names: Names) -> Any:
+def frame_of_edges(dist: Natural, names: Names) -> Any:
     """Couplings of pairs of angles as a pandas DataFrame, the strongest first."""
-    first, second = edges.T
-    differences, sums = (np.asarray(matrix[first, second]).ravel() for matrix in (P, Q))
+    first, second = edges(dist)
+    differences, sums = (entries(matrix, first, second) for matrix in (dist.P, dist.Q))
     strength = np.hypot(np.abs(differences), np.abs(sums))
     order = np.argsort(-strength, kind="stable")
-    labels = np.array(check_names(names, P.shape[0]), dtype=object)
+    labels = np.array(check_names(names, dist.dimension), dtype=object)
     columns = {"first": labels[first], "second": labels[second], "strength": strength, "P": differences, "Q": sums}
     return make_frame({name: values[order] for name, values in columns.items()})

@@ -17,13 +17,15 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from importlib import import_module
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.learning.rows import WeightedRows
+
+Numbers = TypeVar("Numbers", FloatArray, ComplexArray)
 
 CHUNK_ROWS = 1024  # rows at a time: a chunk of a few hundred angles stays in the processor's cache
 
@@ -90,47 +92,47 @@ def slope_sums(
     return field.T @ away, field.sum(axis=0), higher.reshape(-1, 2, size)
 
 
-def pair_places(dimension: int, order: int) -> tuple[np.ndarray, np.ndarray]:
-    """Positions of (α'_d, b_d) (D, 2T), and of the entries of C_ij = C_jiᵀ (2D, 2D), in the vector of a dense solve."""
-    own = np.arange(2 * order * dimension).reshape(order, 2, dimension).transpose(2, 0, 1).reshape(dimension, -1)
-    i, j = np.triu_indices(dimension, 1)
-    couplings = np.zeros((2, dimension, 2, dimension), dtype=np.int64)
-    entries = 2 * order * dimension + np.arange(4 * i.size).reshape(-1, 2, 2)
-    for row in range(2):
-        for column in range(2):
-            couplings[row, i, column, j] = couplings[column, j, row, i] = entries[:, row, column]
-    return own, couplings.reshape(2 * dimension, 2 * dimension)
+def places_of(angle: int, dimension: int, order: int) -> np.ndarray:
+    """Places in the natural vector of all that touches an angle d, (2T + 4(D - 1),).
+
+    Re and Im of each of its harmonics, then Re P, Im P, Re Q and Im Q, each of all pairs with another angle.
+    """
+    others = np.delete(np.arange(dimension), angle)
+    low, high = np.minimum(others, angle), np.maximum(others, angle)
+    own = 2 * dimension * np.arange(order) + 2 * angle
+    differences = 2 * dimension * order + 2 * (low * dimension - low * (low + 1) // 2 + high - low - 1)
+    sums = differences + dimension * (dimension - 1)
+    return np.concatenate([np.stack([own, own + 1], axis=1).ravel(), differences, differences + 1, sums, sums + 1])
 
 
 def hessian_sums(x: FloatArray, weights: FloatArray, mean: FloatArray, order: int) -> FloatArray:
-    """Σ w Σ_d f_d f_dᵀ (p, p) with f_d the derivative in φ_d of all statistics, in the order of `pair_places`."""
-    size = x.shape[1]
-    own, couplings = pair_places(size, order)
-    out = np.zeros((own.size + 2 * size * (size - 1),) * 2)
+    """Σ w Σ_d f_d f_dᵀ (p, p), f_d the derivative in φ_d of all statistics in the order of the natural vector."""
+    size, harmonics = x.shape[1], np.arange(1, order + 1)
+    grams = np.zeros((size, 2 * order + 4 * (size - 1), 2 * order + 4 * (size - 1)))
     for start in range(0, x.shape[0], CHUNK_ROWS):
         part, root = x[start : start + CHUNK_ROWS], np.sqrt(weights[start : start + CHUNK_ROWS, None])
         unit = unit_rows(part)
         away = (unit - mean) * root
         for d in range(size):
-            angle = part[:, d, None] * np.arange(1, order + 1)
-            turn = np.stack([-np.sin(angle), np.cos(angle)], axis=2) * (
-                np.arange(1, order + 1)[:, None] * root[:, None]
-            )
-            keep = np.delete(np.arange(2 * size), (d, d + size))
-            features = np.concatenate(
-                [
-                    turn.reshape(len(part), -1),
-                    -unit[:, d + size, None] * away[:, keep],
-                    unit[:, d, None] * away[:, keep],
-                ],
-                axis=1,
-            )
-            places = np.concatenate([own[d], couplings[d, keep], couplings[d + size, keep]])
-            out[np.ix_(places, places)] += features.T @ features
+            angle = part[:, d, None] * harmonics
+            turn = np.stack([-np.sin(angle), np.cos(angle)], axis=2) * (harmonics[:, None] * root[:, None])
+            others = np.delete(np.arange(size), d)
+            cos, sin, c, s = unit[:, d, None], unit[:, d + size, None], away[:, others], away[:, others + size]
+            cc, cs, sc, ss = cos * c, cos * s, sin * c, sin * s
+            features = np.concatenate([turn.reshape(len(part), -1), cs - sc, cc + ss, cs + sc, cc - ss], axis=1)
+            grams[d] += features.T @ features
+    out = np.zeros((2 * size * (order + size - 1),) * 2)
+    ones = np.ones(size - 1)
+    for d, gram in enumerate(grams):
+        # P_dj is the conjugate of the P_jd that the vector holds where j < d; cs + sc comes with -Re Q.
+        conjugate = np.where(np.arange(size - 1) < d, -1.0, 1.0)
+        sign = np.concatenate([np.ones(2 * order), ones, conjugate, -ones, ones])
+        places = places_of(d, size, order)
+        out[np.ix_(places, places)] += sign[:, None] * gram * sign
     return out
 
 
-def sum_arrays(parts: Iterable[Any]) -> Any:
+def sum_arrays(parts: Iterable[Numbers]) -> Numbers:
     """Sum of arrays, none of which is changed."""
     every = iter(parts)
     total = next(every).copy()
@@ -142,35 +144,11 @@ def sum_arrays(parts: Iterable[Any]) -> Any:
 # ---- rows in memory --------------------------------------------------------------------------------------------------
 
 
-class RowSource(Protocol):
-    """Means over weighted rows, whatever holds them."""
-
-    @property
-    def n_rows(self) -> int:
-        """Rows of positive weight."""
-
-    @property
-    def dimension(self) -> int:
-        """The number of angles."""
-
-    def harmonics(self, count: int) -> ComplexArray:
-        """E[z^k], k = 0 .. count; (count + 1, D)."""
-
-    def products(self, mean: FloatArray) -> FloatArray:
-        """E[(x - m)(x - m)ᵀ], (2D, 2D)."""
-
-    def slopes(self, mean: FloatArray, slope: Slope, dtype: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
-        """Means of `slope_sums`."""
-
-    def hessian(self, mean: FloatArray, order: int) -> FloatArray:
-        """Mean of `hessian_sums`."""
-
-
 class _KeptRows(NamedTuple):
     """x - m and the weights in a precision."""
 
     mean: FloatArray
-    dtype: Any
+    dtype: type[np.floating]
     away: FloatArray
     weights: FloatArray
 
@@ -222,7 +200,9 @@ class MemoryRows:
         """Mean of `hessian_sums`."""
         return hessian_sums(self._x, self._weights, mean, order)
 
-    def slopes(self, mean: FloatArray, slope: Slope, dtype: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def slopes(
+        self, mean: FloatArray, slope: Slope, dtype: type[np.floating]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means of `slope_sums`."""
         total: list[FloatArray] = []
         near = mean.astype(dtype)
@@ -235,7 +215,7 @@ class MemoryRows:
                 total = list(parts)
         return total[0], total[1], total[2]
 
-    def _away(self, mean: FloatArray, dtype: Any) -> Iterator[tuple[FloatArray, FloatArray]]:
+    def _away(self, mean: FloatArray, dtype: type[np.floating]) -> Iterator[tuple[FloatArray, FloatArray]]:
         """Chunks of x - m and of the weights."""
         kept = self._kept
         if kept is None or kept.dtype != dtype or not np.array_equal(kept.mean, mean):
@@ -246,7 +226,7 @@ class MemoryRows:
             else:
                 yield kept.away[part], kept.weights[part]
 
-    def _keep(self, mean: FloatArray, dtype: Any) -> _KeptRows | None:
+    def _keep(self, mean: FloatArray, dtype: type[np.floating]) -> _KeptRows | None:
         if 2 * self._x.size * np.dtype(dtype).itemsize > self._kept_bytes:
             return None
         away = np.empty((self.n_rows, 2 * self.dimension), dtype=dtype)
@@ -262,16 +242,14 @@ class DaskRows:
     """Rows of a Dask array (N, D) with weights (N,) of either kind, in memory or Dask's.
 
     On a cluster the blocks of x - m are kept by the workers between passes; without one they are computed again, so
-    that no more than a few blocks are ever in memory. Coefficients of `scatter_bytes` and more are sent to all workers
-    once, not with every graph.
+    that no more than a few blocks are ever in memory.
     """
 
-    def __init__(self, data: Any, weights: Any = None, scatter_bytes: int = 1_000_000):
+    def __init__(self, data: Any, weights: Any = None):
         if data.ndim != 2:
             raise ValueError(f"data must have shape (N, D), one row an observation, got {data.shape}")
         rows = data if data.numblocks[1] == 1 else data.rechunk({1: -1})
         self.dimension = int(rows.shape[1])
-        self._scatter_bytes = scatter_bytes
         self._blocks = list(rows.to_delayed().ravel())
         self._weights = _weight_blocks(rows, weights)
         self._kept: tuple[FloatArray, Any, list[Any]] | None = None
@@ -279,7 +257,8 @@ class DaskRows:
 
     def _check_rows(self) -> tuple[int, float]:
         """Check all rows; how many have positive weight, and their sum of weights."""
-        facts = np.array(self._gather(_facts))
+        delayed = _dask().delayed(_facts)
+        facts = np.array(_dask().compute(*[delayed(*each) for each in zip(self._blocks, self._weights, strict=True)]))
         count, total, largest = int(facts[:, 0].sum()), float(facts[:, 1].sum()), facts[:, 2].max()
         if np.isnan(facts).any():
             raise ValueError(
@@ -293,26 +272,26 @@ class DaskRows:
 
     def harmonics(self, count: int) -> ComplexArray:
         """E[z^k], k = 0 .. count; (count + 1, D)."""
-        return self._mean(_harmonics, count)
+        return self._mean(_sums, "harmonics", count)
 
     def products(self, mean: FloatArray) -> FloatArray:
         """E[(x - m)(x - m)ᵀ], (2D, 2D)."""
-        return self._mean(_products, mean)
+        return self._mean(_sums, "products", mean)
 
     def hessian(self, mean: FloatArray, order: int) -> FloatArray:
         """Mean of `hessian_sums`."""
-        return self._mean(_hessian, mean, order)
+        return self._mean(_sums, "hessian", mean, order)
 
-    def slopes(self, mean: FloatArray, slope: Slope, dtype: Any) -> tuple[FloatArray, FloatArray, FloatArray]:
+    def slopes(
+        self, mean: FloatArray, slope: Slope, dtype: type[np.floating]
+    ) -> tuple[FloatArray, FloatArray, FloatArray]:
         """Means of `slope_sums`."""
         size, higher = self.dimension, slope.harmonics.size
-        flat = self._mean(
-            _slopes, _send(slope, self._scatter_bytes), mean, dtype, blocks=self._away(mean, dtype)
-        ).astype(dtype)
+        flat = self._mean(_slopes, _send(slope), mean, dtype, blocks=self._away(mean, dtype)).astype(dtype)
         cross, pull = flat[: 4 * size**2], flat[4 * size**2 : flat.size - higher]
         return cross.reshape(2 * size, 2 * size), pull, flat[flat.size - higher :].reshape(slope.harmonics.shape)
 
-    def _away(self, mean: FloatArray, dtype: Any) -> list[Any]:
+    def _away(self, mean: FloatArray, dtype: type[np.floating]) -> list[Any]:
         """Blocks of x - m: promises, or kept by the workers of a cluster."""
         if self._kept is None or self._kept[1] != dtype or not np.array_equal(self._kept[0], mean):
             dask = _dask()
@@ -333,10 +312,8 @@ class DaskRows:
             parts = [add(parts[start : start + fan_in]) for start in range(0, len(parts), fan_in)]
         return dask.compute(parts[0])[0] / self._total
 
-    def _gather(self, function: Callable[..., Any]) -> list[Any]:
-        dask = _dask()
-        pairs = zip(self._blocks, self._weights, strict=True)
-        return list(dask.compute(*[dask.delayed(function)(block, weights) for block, weights in pairs]))
+
+RowSource: TypeAlias = MemoryRows | DaskRows
 
 
 def _weight_blocks(rows: Any, weights: Any) -> list[Any]:
@@ -366,10 +343,10 @@ def _client() -> Any:
         return None
 
 
-def _send(value: Slope, scatter_bytes: int) -> Any:
+def _send(value: Slope) -> Any:
     """A promise of the value; a large one is sent to all workers once, not with every graph."""
     client = _client()
-    if client is None or sum(part.nbytes for part in value) < scatter_bytes:
+    if client is None or sum(part.nbytes for part in value) < 1_000_000:
         return _dask().delayed(value)
     # In a list, for a bare tuple would be sent item by item.
     return client.scatter([value], broadcast=True, hash=False)[0]
@@ -391,33 +368,21 @@ def _weights_or_ones(block: Any, weights: Any) -> FloatArray:
 def _facts(block: Any, weights: Any) -> tuple[float, float, float]:
     """Rows of positive weight, sum of weights, largest angle; NaN where something is not a number."""
     x, w = _angles(block), _weights_or_ones(block, weights)
-    sound = np.isfinite(w).all() and not (w < 0).any()
-    return float(np.count_nonzero(w > 0)), float(w.sum()) if sound else np.nan, _largest(x)
+    total = float(w.sum()) if np.isfinite(w).all() and not (w < 0).any() else np.nan
+    largest = float(abs(x).max(initial=0.0)) if np.isfinite(x).all() else np.nan
+    return float(np.count_nonzero(w > 0)), total, largest
 
 
-def _largest(x: FloatArray) -> float:
-    if x.size == 0:
-        return 0.0
-    return float(abs(x).max()) if np.isfinite(x).all() else np.nan
+def _sums(block: Any, weights: Any, quantity: str, *arguments: Any) -> Any:
+    """A mean of `MemoryRows` times the sum of weights."""
+    return getattr(MemoryRows(_angles(block), _weights_or_ones(block, weights)), quantity)(*arguments)
 
 
-def _harmonics(block: Any, weights: Any, count: int) -> ComplexArray:
-    return MemoryRows(_angles(block), _weights_or_ones(block, weights)).harmonics(count)
-
-
-def _products(block: Any, weights: Any, mean: FloatArray) -> FloatArray:
-    return MemoryRows(_angles(block), _weights_or_ones(block, weights)).products(mean)
-
-
-def _hessian(block: Any, weights: Any, mean: FloatArray, order: int) -> FloatArray:
-    return hessian_sums(_angles(block), _weights_or_ones(block, weights), mean, order)
-
-
-def _centred(block: Any, mean: FloatArray, dtype: Any) -> FloatArray:
+def _centred(block: Any, mean: FloatArray, dtype: type[np.floating]) -> FloatArray:
     return (unit_rows(_angles(block)) - mean).astype(dtype)
 
 
-def _slopes(away: FloatArray, weights: Any, slope: Slope, mean: FloatArray, dtype: Any) -> FloatArray:
+def _slopes(away: FloatArray, weights: Any, slope: Slope, mean: FloatArray, dtype: type[np.floating]) -> FloatArray:
     """The three sums as one flat vector, in double precision so that the sums of many blocks lose nothing."""
     shares, near = _weights_or_ones(away, weights).astype(dtype), mean.astype(dtype)
     starts = range(0, len(away), CHUNK_ROWS)

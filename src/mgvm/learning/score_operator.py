@@ -21,13 +21,15 @@ is taken out of both, so that each is DXS' + S'XD again with D = E[c²].
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple, Protocol
+from abc import ABC, abstractmethod
+from typing import NamedTuple
 
 import numpy as np
 from scipy import linalg
 
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.learning.row_sums import RowSource, Slope
+from mgvm.learning.standard_errors import real_blocks
 from mgvm.learning.submodel import Submodel
 from mgvm.natural.parameters import Natural
 
@@ -65,35 +67,28 @@ def row_moments(source: RowSource, submodel: Submodel) -> RowMoments:
 
 def own_blocks(harmonics: ComplexArray, order: int) -> FloatArray:
     """E[u uᵀ] (D, 2T, 2T) of u = (-t sin tφ, t cos tφ), t = 1 .. T, of every angle."""
-    size = harmonics.shape[1]
-    out = np.empty((size, order, 2, order, 2))
-    for s in range(1, order + 1):
-        for t in range(1, order + 1):
-            less = harmonics[abs(s - t)]
-            less = less if s >= t else less.conj()
-            more = harmonics[s + t]
-            scale = 0.5 * s * t
-            out[:, s - 1, 0, t - 1, 0] = scale * (less.real - more.real)
-            out[:, s - 1, 1, t - 1, 1] = scale * (less.real + more.real)
-            # -sin(sφ) cos(tφ) and -cos(sφ) sin(tφ)
-            out[:, s - 1, 0, t - 1, 1] = -scale * (more.imag + less.imag)
-            out[:, s - 1, 1, t - 1, 0] = -scale * (more.imag - less.imag)
-    return out.reshape(size, 2 * order, 2 * order)
+    # Of the complex w_t = i t z^t, with E[w_s conj(w_t)] = s t E[z^{s-t}] and E[w_s w_t] = -s t E[z^{s+t}].
+    t = np.arange(1, order + 1)
+    less, more = t[:, None] - t, t[:, None] + t
+    apart = np.where((less < 0)[..., None], harmonics[abs(less)].conj(), harmonics[abs(less)])
+    parts = np.stack([apart, -harmonics[more]], axis=2)
+    return real_blocks(np.asarray(0.5 * (t[:, None] * t)[..., None, None] * parts, dtype=complex))
 
 
-def half_coupling(P: ComplexArray, Q: ComplexArray) -> FloatArray:
-    """K = C/2, all cosines before all sines."""
-    return 0.5 * np.block([[P.real + Q.real, Q.imag - P.imag], [P.imag + Q.imag, P.real - Q.real]])
+def real_coupling(P: ComplexArray, Q: ComplexArray) -> FloatArray:
+    """C (2D, 2D) of dense P and Q, all cosines before all sines."""
+    return np.block([[P.real + Q.real, Q.imag - P.imag], [P.imag + Q.imag, P.real - Q.real]])
 
 
-def couplings_of(K: FloatArray, size: int) -> tuple[ComplexArray, ComplexArray]:
+def couplings_of(K: FloatArray) -> tuple[ComplexArray, ComplexArray]:
     """P and Q of K = C/2."""
-    cc, cs, sc, ss = blocks(K, size)
+    cc, cs, sc, ss = blocks(K)
     return (cc + ss) + 1j * (sc - cs), (cc - ss) + 1j * (sc + cs)
 
 
-def blocks(matrix: FloatArray, size: int) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
+def blocks(matrix: FloatArray) -> tuple[FloatArray, FloatArray, FloatArray, FloatArray]:
     """Views of the four (D, D) blocks: cos-cos, cos-sin, sin-cos, sin-sin."""
+    size = len(matrix) // 2
     return matrix[:size, :size], matrix[:size, size:], matrix[size:, :size], matrix[size:, size:]
 
 
@@ -106,43 +101,27 @@ def halves(size: int) -> list[tuple[slice, slice]]:
 # ---- the preconditioner --------------------------------------------------------------------------------------------
 
 
-class Preconditioner(Protocol):
-    """About the inverse of H: on the angles' own parameters, and on the couplings."""
+class Preconditioner(ABC):
+    """About the inverse of H: on the angles' own parameters, `own` (D, 2T, 2T), and on the couplings."""
 
-    own: FloatArray  # (D, 2T, 2T)
-
-    def couplings(self, residual: FloatArray) -> FloatArray:
-        """K from the residual of K, symmetric; not yet inside the submodel."""
-
-
-def preconditioner(known: RowMoments, model: Submodel, ridge: float, dtype: Any) -> Preconditioner:
-    """The one that suits the submodel."""
-    kind = FullPreconditioner if model.sums.any() or not model.differences.any() else DifferencesPreconditioner
-    return kind(known, model.order, ridge, dtype)
-
-
-class _OwnBlocks:
-    """Blocks of the angles' own parameters."""
-
-    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: Any):
+    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: type[np.floating]):
         own = own_blocks(known.harmonics, order)
         shift = _EIGENVALUE_FLOOR * np.trace(own, axis1=1, axis2=2) / (2 * order) + ridge * known.spread
         self.own = np.linalg.inv(own + shift[:, None, None] * np.eye(2 * order)).astype(dtype)
         self._turns = own[:, :2, :2]  # E[t tᵀ] of every angle
 
+    @abstractmethod
+    def couplings(self, residual: FloatArray) -> FloatArray:
+        """K from the residual of K, symmetric; not yet inside the submodel."""
 
-class FullPreconditioner(_OwnBlocks):
+
+class FullPreconditioner(Preconditioner):
     """K ↦ 2(TKS + SKT)."""
 
-    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: Any):
+    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: type[np.floating]):
         super().__init__(known, order, ridge, dtype)
-        size = len(self._turns)
-        T, here = np.zeros((2 * size, 2 * size)), np.arange(size)
-        for row in range(2):
-            for column in range(2):
-                T[here + row * size, here + column * size] = self._turns[:, row, column]
         S = known.covariance + ridge * np.diag(np.tile(known.spread, 2))
-        self._solve = _Lyapunov(T, S, 4.0, dtype)
+        self._solve = Lyapunov(block_diagonal(self._turns), S, 4.0, dtype)
 
     def couplings(self, residual: FloatArray) -> FloatArray:
         """K from the residual of K."""
@@ -150,17 +129,16 @@ class FullPreconditioner(_OwnBlocks):
         return answer + answer.T
 
 
-class DifferencesPreconditioner(_OwnBlocks):
+class DifferencesPreconditioner(Preconditioner):
     """P alone: Re P and Im P apart, in the frame of the mean directions."""
 
-    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: Any):
+    def __init__(self, known: RowMoments, order: int, ridge: float, dtype: type[np.floating]):
         super().__init__(known, order, ridge, dtype)
-        size = len(self._turns)
         # Of directions that the data hardly have any will do.
         turn = np.exp(1j * np.angle(known.harmonics[1]))
         self._frame = (turn[:, None] * turn.conj()).astype(np.complex64 if dtype == np.float32 else complex)
         cos, sin = turn.real, turn.imag
-        cc, cs, sc, ss = blocks(known.covariance, size)
+        cc, cs, sc, ss = blocks(known.covariance)
         along = cos[:, None] * cc * cos + cos[:, None] * cs * sin + sin[:, None] * sc * cos + sin[:, None] * ss * sin
         across = sin[:, None] * cc * sin - sin[:, None] * cs * cos - cos[:, None] * sc * sin + cos[:, None] * ss * cos
         # t = (-s, c) in this frame, so E[c²] is what t has across; E[s²] = 1 - E[c²].
@@ -170,29 +148,45 @@ class DifferencesPreconditioner(_OwnBlocks):
         ratio = np.sqrt(np.maximum(weak, 0.0) / np.maximum(strong, _EIGENVALUE_FLOOR))
         ratio = np.outer(ratio, ratio)
         held = ridge * np.diag(known.spread)
-        self._real = _Lyapunov(np.diag(strong), across + ratio * along + held, 1.0, dtype)
-        self._imaginary = _Lyapunov(np.diag(strong), along + ratio * across + held, 1.0, dtype)
+        self._real = Lyapunov(np.diag(strong), across + ratio * along + held, 1.0, dtype)
+        self._imaginary = Lyapunov(np.diag(strong), along + ratio * across + held, 1.0, dtype)
 
     def couplings(self, residual: FloatArray) -> FloatArray:
         """K from the residual of K."""
-        P, _ = couplings_of(residual, len(self._frame))
+        P, _ = couplings_of(residual)
         P = P * self._frame.conj()
         answer = (self._real(P.real) + 1j * self._imaginary(P.imag)) * self._frame
         answer = 0.5 * (answer + answer.conj().T)
-        return half_coupling(answer, np.zeros_like(answer))
+        return 0.5 * real_coupling(answer, np.zeros_like(answer))
 
 
-class _Lyapunov:
-    """X with scale (TXS + SXT) = R."""
+def block_diagonal(blocks: FloatArray) -> FloatArray:
+    """(2D, 2D), all cosines before all sines, of blocks (D, 2, 2) of single angles."""
+    size = len(blocks)
+    out, here = np.zeros((2, size, 2, size)), np.arange(size)
+    out[:, here, :, here] = blocks
+    return out.reshape(2 * size, 2 * size)
 
-    def __init__(self, T: FloatArray, S: FloatArray, scale: float, dtype: Any):
-        jitter = _EIGENVALUE_FLOOR * np.trace(T) / len(T)
+
+class Lyapunov:
+    """X with scale (TXS + SXT) = R; `floor` is the least eigenvalue of T and T⁻¹S as a part of the largest."""
+
+    def __init__(
+        self,
+        T: FloatArray,
+        S: FloatArray,
+        scale: float,
+        dtype: type[np.floating] = np.float64,
+        floor: float = _EIGENVALUE_FLOOR,
+    ):
+        jitter = floor * np.trace(T) / len(T)
         values, vectors = linalg.eigh(S, T + jitter * np.eye(len(T)), check_finite=False)
-        values = np.maximum(values, _EIGENVALUE_FLOOR * float(values[-1]))
+        values = np.maximum(values, floor * float(values[-1]))
         self._weights = (1.0 / (scale * (values[:, None] + values))).astype(dtype)
         self._vectors = vectors.astype(dtype)
 
     def __call__(self, residual: FloatArray) -> FloatArray:
+        """X of R."""
         middle = self._vectors.T @ residual @ self._vectors
         middle *= self._weights
         return self._vectors @ middle @ self._vectors.T
@@ -223,7 +217,7 @@ class ScoreOperator:
         self,
         source: RowSource,
         submodel: Submodel,
-        dtype: Any = np.float64,
+        dtype: type[np.floating] = np.float64,
         known: RowMoments | None = None,
         ridge: float = 0.0,
     ):
@@ -253,37 +247,42 @@ class ScoreOperator:
         return np.zeros(2 * self.dimension * (self.order + 2 * self.dimension), dtype=self.dtype)
 
     def vector(self, dist: Natural) -> FloatArray:
-        """θ of a distribution."""
-        out = self.empty()
-        first, harmonics, couplings = self.parts(out)
-        P, Q = (matrix.toarray() if dist.is_sparse else matrix for matrix in (dist.P, dist.Q))
-        K = half_coupling(P, Q)
-        first[:] = np.concatenate([dist.a.real, dist.a.imag]) + 2.0 * K @ self.moments.mean
-        given = dist.b[: self.order - 1]
-        harmonics[: len(given), 0], harmonics[: len(given), 1] = given.real, given.imag
-        couplings[:] = K
+        """θ of a distribution inside the submodel."""
+        out = self.from_centred(dist)
+        first, _, K = self.parts(out)
+        first += 2.0 * K @ self.moments.mean
         return out
 
     def dist(self, vector: FloatArray) -> Natural:
         """The distribution of θ."""
-        first, harmonics, K = (part.astype(float) for part in self.parts(vector))
+        shifted = vector.astype(float)
+        first, _, K = self.parts(shifted)
+        first -= 2.0 * K @ self.moments.mean
+        return self.centred(shifted)
+
+    def from_centred(self, dist: Natural) -> FloatArray:
+        """A vector from α', b and C as natural parameters; no length changes on the way."""
+        out = self.empty()
+        first, harmonics, K = self.parts(out)
+        first[:] = np.concatenate([dist.a.real, dist.a.imag])
+        harmonics[:, 0], harmonics[:, 1] = dist.b.real, dist.b.imag
+        K[:] = 0.5 * real_coupling(dist.P, dist.Q)
+        return out
+
+    def centred(self, vector: FloatArray) -> Natural:
+        """α', b and C of a vector as natural parameters."""
+        first, harmonics, K = self.parts(vector)
         size = self.dimension
-        alpha = first - 2.0 * K @ self.moments.mean
-        own = alpha[:size] + 1j * alpha[size:], harmonics[:, 0] + 1j * harmonics[:, 1]
-        return Natural(*own, *couplings_of(K, size))
+        own = first[:size] + 1j * first[size:], harmonics[:, 0] + 1j * harmonics[:, 1]
+        return Natural(*own, *couplings_of(K))
 
     def project(self, vector: FloatArray) -> FloatArray:
         """In place: the nearest vector inside the submodel."""
-        first, _, K = self.parts(vector)
-        size = self.dimension
         if self._same_edges:
-            for block in blocks(K, size):
+            for block in blocks(self.parts(vector)[2]):
                 block *= self.submodel.edges
-            return vector
-        a = first[:size] + 1j * first[size:]
-        inside = self.submodel.project(Natural(a, np.zeros((0, size), dtype=complex), *couplings_of(K, size)))
-        first[:size], first[size:] = inside.a.real, inside.a.imag
-        K[:] = half_coupling(inside.P, inside.Q)
+        else:
+            vector[:] = self.from_centred(self.submodel.project(self.centred(vector)))
         return vector
 
     # ---- the quadratic ----------------------------------------------------------------------------------------------
@@ -321,7 +320,7 @@ class ScoreOperator:
             # Own blocks E[g t xᵀ] with x as it is, not less its mean.
             cc, cs, sc, ss = (
                 part[here, here] + pull[row] * mean[column]
-                for part, (row, column) in zip(blocks(cross, size), halves(size), strict=True)
+                for part, (row, column) in zip(blocks(cross), halves(size), strict=True)
             )
             harmonics[0] = 2.0 * (cc - ss), 2.0 * (cs + sc)
             harmonics[1:] = higher
@@ -348,7 +347,9 @@ class ScoreOperator:
     def precondition(self, residual: FloatArray) -> FloatArray:
         """About H⁻¹r."""
         if self._preconditioner is None:
-            self._preconditioner = preconditioner(self.moments, self.submodel, self.ridge, self.dtype)
+            full = self.submodel.sums.any() or not self.submodel.differences.any()
+            kind = FullPreconditioner if full else DifferencesPreconditioner
+            self._preconditioner = kind(self.moments, self.order, self.ridge, self.dtype)
         out = self.empty()
         own = residual[: 2 * self.dimension * self.order].reshape(2 * self.order, self.dimension)
         out[: own.size] = np.einsum("dkl,ld->kd", self._preconditioner.own, own).ravel()

@@ -15,9 +15,10 @@ from scipy.linalg import cho_factor, cho_solve
 
 from mgvm._numerics.gvm import gvm_facts
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.learning.row_sums import places_of
 from mgvm.learning.rows import WeightedRows
 from mgvm.learning.submodel import Submodel
-from mgvm.natural.parameters import Natural, natural_first, statistics
+from mgvm.natural.parameters import Natural, natural_first, statistics, with_harmonics
 
 # Of angle d for some rows: (s, V) with s (n, 2T) the derivative of the objective in η_d as real pairs and V (n, 2T, 2T)
 # minus the second one.
@@ -31,7 +32,7 @@ def pseudo_likelihood_errors(sample: WeightedRows, model: Submodel, dist: Natura
         order = eta.shape[1]
         moments = gvm_facts(eta, 2 * order).moments[:, : 2 * order]
         powers = z[:, d, None] ** np.arange(1, order + 1)
-        return np.ascontiguousarray(powers - moments[:, :order]).view(float), _covariances(moments, order)
+        return np.ascontiguousarray(powers - moments[:, :order]).view(float), real_blocks(half_covariances(moments))
 
     return _sandwich(sample, model, dist, local, None)
 
@@ -47,10 +48,10 @@ def score_matching_errors(sample: WeightedRows, model: Submodel, dist: Natural) 
         slope = (np.conj(eta) * turned).real.sum(axis=1)
         return -slope[:, None] * f, f[:, :, None] * f[:, None, :]
 
-    def laplacian(x: FloatArray) -> FloatArray:
-        return _laplacians(x, model.order)
-
-    return _sandwich(sample, model, dist, local, laplacian)
+    # Σ_d ∂²T/∂φ_d² is -t² times the harmonics of T and -2 times its pairs.
+    size, order = model.dimension, model.order
+    own = np.repeat(np.arange(1.0, order + 1.0) ** 2, 2 * size)
+    return _sandwich(sample, model, dist, local, np.concatenate([own, np.full(2 * size * (size - 1), 2.0)]))
 
 
 def _check_count(model: Submodel, most: int = 4000) -> None:
@@ -67,8 +68,9 @@ def _sandwich(
     model: Submodel,
     dist: Natural,
     local: LocalScore,
-    extra: Callable[[FloatArray], FloatArray] | None,
+    extra: FloatArray | None,
 ) -> FloatArray:
+    """The roots of the diagonal of H⁻¹BH⁻¹/N; `extra` times the statistics of a row are a part of its s_n."""
     _check_count(model)
     basis = model.basis()
     size, order = model.dimension, model.order
@@ -77,11 +79,10 @@ def _sandwich(
     for x, share in _chunks(sample):
         z = np.exp(1j * x)
         first = natural_first(dist, z)
-        score = np.zeros((len(x), full)) if extra is None else -extra(x)
+        score = np.zeros((len(x), full)) if extra is None else statistics(x, order) * extra
         for d in range(size):
             places, design = _design(d, z, order)
-            rest = np.broadcast_to(dist.b[:, d], (len(x), order - 1))
-            s, V = local(d, np.concatenate([first[:, d, None], rest], axis=1), z)
+            s, V = local(d, with_harmonics(first[:, d], dist.b[:, d]), z)
             score[:, places] += np.einsum("nu,nuk->nk", s, design)
             half = np.einsum("nuv,nvk->nuk", V * share[:, None, None], design)
             flat = (-1, len(places))
@@ -89,7 +90,8 @@ def _sandwich(
         weighted = score * share[:, None]
         meat += weighted.T @ weighted
     left = _inverse(basis.T @ bend @ basis)
-    return _spread(basis, left @ (basis.T @ meat @ basis) @ left)
+    covariance = left @ (basis.T @ meat @ basis) @ left
+    return np.sqrt(np.maximum(((basis @ covariance) * basis).sum(axis=1), 0.0))
 
 
 def _inverse(matrix: FloatArray) -> FloatArray:
@@ -98,10 +100,6 @@ def _inverse(matrix: FloatArray) -> FloatArray:
         return np.asarray(cho_solve(cho_factor(matrix), np.eye(len(matrix))), dtype=float)
     except np.linalg.LinAlgError:
         return np.asarray(np.linalg.pinv(matrix, hermitian=True), dtype=float)
-
-
-def _spread(basis: FloatArray, covariance: FloatArray) -> FloatArray:
-    return np.sqrt(np.maximum(((basis @ covariance) * basis).sum(axis=1), 0.0))
 
 
 def _chunks(sample: WeightedRows) -> Iterator[tuple[FloatArray, FloatArray]]:
@@ -113,15 +111,7 @@ def _chunks(sample: WeightedRows) -> Iterator[tuple[FloatArray, FloatArray]]:
 def _design(d: int, z: ComplexArray, order: int) -> tuple[np.ndarray, FloatArray]:
     """Places (k,) in the natural vector of what touches angle d, and J (n, 2T, k) with η_d = J θ as real pairs."""
     n, size = z.shape
-    others = np.delete(np.arange(size), d)
-    low, high = np.minimum(others, d), np.maximum(others, d)
-    pair = low * size - low * (low + 1) // 2 + high - low - 1
-    pairs = size * (size - 1) // 2
-    differences = 2 * size * order + 2 * pair
-    sums = differences + 2 * pairs
-    own = 2 * size * np.arange(order) + 2 * d
-    places = np.stack([own, own + 1], axis=1).ravel()
-    places = np.concatenate([places, differences, differences + 1, sums, sums + 1])
+    others, places = np.delete(np.arange(size), d), places_of(d, size, order)
     design = np.zeros((n, 2 * order, len(places)))
     design[:, np.arange(2 * order), np.arange(2 * order)] = 1.0
     c, s = z[:, others].real, z[:, others].imag
@@ -132,11 +122,21 @@ def _design(d: int, z: ComplexArray, order: int) -> tuple[np.ndarray, FloatArray
     return places, design
 
 
-def half_covariance(moments: ComplexArray, t: int, s: int) -> tuple[ComplexArray, ComplexArray]:
-    """A and B with d E[z^t] = A dη_s + B conj(dη_s): ½(m_{t-s} - m_t conj(m_s)) and ½(m_{t+s} - m_t m_s), t <= s."""
-    first, second = moments[..., t - 1], moments[..., s - 1]
-    gap = moments[..., s - t - 1].conj() if s > t else 1.0
-    return 0.5 * (gap - first * second.conj()), 0.5 * (moments[..., t + s - 1] - first * second)
+def half_covariances(moments: ComplexArray) -> ComplexArray:
+    """A_ts and B_ts with d E[z^t] = Σ_s A_ts dη_s + B_ts conj(dη_s), (T, T, 2, ...), from moments 1..2T (..., 2T).
+
+    A = ½(m_{t-s} - m_t conj(m_s)), B = ½(m_{t+s} - m_t m_s); A_st = conj(A_ts).
+    """
+    order = moments.shape[-1] // 2
+    parts = np.empty((order, order, 2, *moments.shape[:-1]), dtype=complex)
+    for t in range(order):
+        for s in range(t, order):
+            first, second = moments[..., t], moments[..., s]
+            gap = moments[..., s - t - 1].conj() if s > t else 1.0
+            parts[t, s, 0], parts[t, s, 1] = gap - first * second.conj(), moments[..., t + s + 1] - first * second
+            parts[s, t, 0], parts[s, t, 1] = parts[t, s, 0].conj(), parts[t, s, 1]
+    parts *= 0.5
+    return parts
 
 
 def real_blocks(spread: ComplexArray) -> FloatArray:
@@ -151,21 +151,3 @@ def real_blocks(spread: ComplexArray) -> FloatArray:
     out[:, :, 1, :, 0] = turn.imag + keep.imag
     out[:, :, 1, :, 1] = keep.real - turn.real
     return out.reshape(size, 2 * order, 2 * order)
-
-
-def _covariances(moments: ComplexArray, order: int) -> FloatArray:
-    """Covariances (n, 2T, 2T) of (cos φ, sin φ, cos 2φ, ...) from moments 1..2T."""
-    parts = np.empty((order, order, 2, len(moments)), dtype=complex)
-    for t in range(1, order + 1):
-        for s in range(t, order + 1):
-            keep, turn = half_covariance(moments, t, s)
-            parts[t - 1, s - 1], parts[s - 1, t - 1] = (keep, turn), (keep.conj(), turn)
-    return real_blocks(parts)
-
-
-def _laplacians(x: FloatArray, order: int) -> FloatArray:
-    """Σ_d ∂²T/∂φ_d² of the sufficient statistics: harmonics times -t², pairs times -2."""
-    size = x.shape[1]
-    factor = np.full(2 * size * order + 2 * size * (size - 1), -2.0)
-    factor[: 2 * size * order] = -np.repeat(np.arange(1, order + 1) ** 2, 2 * size)
-    return statistics(x, order) * factor

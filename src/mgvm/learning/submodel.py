@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Self
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -11,7 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
 from mgvm.learning.rows import WeightedRows
-from mgvm.natural.parameters import Natural, natural, pack, unpack
+from mgvm.natural.parameters import Natural, TorusDistribution, dense_matrices, natural
 
 BoolArray = NDArray[np.bool_]
 
@@ -39,9 +39,9 @@ class Submodel:
     directions: FloatArray | None = None
 
     @classmethod
-    def of(cls, choice: Any, dimension: int, order: int = 2, directions: FloatArray | None = None) -> Self:
+    def of(cls, choice: SubmodelLike, dimension: int, order: int = 2, directions: FloatArray | None = None) -> Submodel:
         """From a name, a boolean matrix of edges, a list of edges (i, j), None (all free) or a submodel."""
-        if isinstance(choice, cls):
+        if isinstance(choice, Submodel):
             if choice.dimension != dimension:
                 raise ValueError(f"submodel is of {choice.dimension} angles, the data have {dimension}")
             return choice
@@ -100,7 +100,7 @@ class Submodel:
         strength = 0.5 * ((P * apart.conj()).real - (Q * together.conj()).real)
         return Natural(a, dist.b, strength * apart, -strength * together)
 
-    def embed(self, dist: Any) -> Natural:
+    def embed(self, dist: TorusDistribution) -> Natural:
         """The parameters inside that are nearest to any distribution's, dense, with as many harmonics as here."""
         found = natural(dist)
         if found.dimension != self.dimension:
@@ -108,21 +108,24 @@ class Submodel:
         b = np.zeros((self.order - 1, self.dimension), dtype=complex)
         shared = min(len(b), len(found.b))
         b[:shared] = found.b[:shared]
-        P, Q = (matrix.toarray() if found.is_sparse else np.array(matrix) for matrix in (found.P, found.Q))
-        return self.project(Natural(np.array(found.a, dtype=complex), b, P, Q))
+        return self.project(Natural(np.array(found.a, dtype=complex), b, *dense_matrices(found)))
 
     def basis(self) -> FloatArray:
         """An orthonormal basis (p, n_parameters) of the submodel in the space of the natural vector."""
-        size, order = self.dimension, self.order
-        full = 2 * size * order + 2 * size * (size - 1)
+        size, own = self.dimension, self.dimension * self.order
+        i, j = np.triu_indices(size, 1)
         if self.directions is None:
-            ones, mask = np.full(size, 1 + 1j), np.where(self.differences, 1 + 1j, 0)
-            upper = np.triu(mask) + np.triu(mask).conj().T
-            free = pack(Natural(ones, np.full((order - 1, size), 1 + 1j), upper, np.where(self.sums, 1 + 1j, 0)))
-            return np.eye(full)[:, free != 0]
-        projector = np.stack([pack(self.project(unpack(unit, size, order))) for unit in np.eye(full)])
-        values, axes = np.linalg.eigh(0.5 * (projector + projector.T))
-        return axes[:, values > 0.5]
+            free = np.concatenate([np.ones(own, dtype=bool), self.differences[i, j], self.sums[i, j]])
+            return np.eye(2 * free.size)[:, np.repeat(free, 2)]
+        turn, used = np.exp(1j * self.directions), np.flatnonzero(self.edges[i, j])
+        i, j = i[used], j[used]
+        axes = np.zeros((size + used.size, own + size * (size - 1)), dtype=complex)
+        axes[np.arange(size), np.arange(size)] = turn
+        # Of length 1, half of it in either coupling.
+        edges = size + np.arange(used.size)
+        axes[edges, own + used] = np.sqrt(0.5) * turn[i] * turn[j].conj()
+        axes[edges, own + size * (size - 1) // 2 + used] = -np.sqrt(0.5) * turn[i] * turn[j]
+        return axes.view(float).T
 
     def __repr__(self) -> str:
         kind = "sine model, " if self.directions is not None else ""
@@ -130,7 +133,10 @@ class Submodel:
         return f"Submodel({kind}{self.dimension} angles, order {self.order}, {edges} edges)"
 
 
-def submodel_for(choice: Any, sample: WeightedRows, order: int) -> Submodel:
+SubmodelLike: TypeAlias = Submodel | ArrayLike | None  # a name, a mask of edges or a list of them
+
+
+def submodel_for(choice: SubmodelLike, sample: WeightedRows, order: int) -> Submodel:
     """The submodel that was asked for; the sine model is that about the mean directions of the data."""
     directions = sample.mean_directions if isinstance(choice, str) and choice == "sine" else None
     return Submodel.of(choice, sample.dimension, order, directions)

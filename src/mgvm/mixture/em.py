@@ -28,6 +28,7 @@ from threadpoolctl import threadpool_limits
 
 from mgvm._grids import log_sum_exp
 from mgvm._validation import FloatArray
+from mgvm.learning.row_sums import unit_rows
 from mgvm.mixture.families.base import BoolArray, Family, join, take
 
 # Pairs of row and component with a smaller responsibility do not count in a trial split.
@@ -154,11 +155,6 @@ def renew_prior(family: Family, mixture: Mixture, x: FloatArray, weights: FloatA
 # ---- starts and splits ----------------------------------------------------------------------------------------------
 
 
-def _embed(x: FloatArray) -> FloatArray:
-    """(cos, sin) of every angle, (N, 2D)."""
-    return np.concatenate([np.cos(x), np.sin(x)], axis=1)
-
-
 def start_mixture(family: Family, x: FloatArray, weights: FloatArray, size: int, rng: np.random.Generator) -> Mixture:
     """A first mixture of `size` components from k-means, fewer where rows coincide."""
     shares = _cluster(x, weights, size, rng) * weights[:, None]
@@ -177,7 +173,7 @@ def _cluster(x: FloatArray, weights: FloatArray, size: int, rng: np.random.Gener
     # Rows are few: threads would cost more than they save. That rows coincide is said elsewhere.
     with threadpool_limits(1), warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)
-        labels = clusters.fit(_embed(x), sample_weight=weights).labels_
+        labels = clusters.fit(unit_rows(x), sample_weight=weights).labels_
     return np.asarray(labels[:, None] == np.unique(labels), dtype=np.float64)
 
 
@@ -206,7 +202,7 @@ def split(
 
 def _halve(x: FloatArray, shares: FloatArray) -> FloatArray:
     """Weights (N, 2K): those of each component, divided softly across the widest direction of its rows."""
-    points = _embed(x)
+    points = unit_rows(x)
     out = np.zeros((x.shape[0], shares.shape[1], 2))
     for k in range(shares.shape[1]):
         used = np.flatnonzero(shares[:, k] > _TRIED)
@@ -289,7 +285,7 @@ class MixtureFit:
     n_init: int = 1
     max_iter: int = 100
     tol: float = 1e-4
-    report: Callable[[str], Any] = lambda text: None
+    report: Callable[[str], object] = lambda text: None
     growth: GrowthSettings = GrowthSettings()
     best: Mixture | None = None
     trace: list[float] = field(default_factory=list)

@@ -161,9 +161,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         A `sample_weight` is a number of copies of its row, which need not be whole: the fit is the same as with the row
         repeated.
         """
-        check.refuse_text(X, "leave it out, or make angles of it first")
-        with check.validating("X", X):
-            x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", ensure_min_samples=1)
+        x = self._read(X)
         angles = self._in_radians(x)
         if self.unit != "radians":  # of which the learner warns
             check.warn_of_units(x, self.unit, X)
@@ -241,10 +239,18 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
     def _rows(self, X: ArrayLike) -> FloatArray:
         """Checked rows (N, D) of angles, NaN where missing."""
         check_is_fitted(self)
+        x = self._in_radians(self._read(X, reset=False))
+        return np.ascontiguousarray(check.angle_data_or_nan(x, "X"))
+
+    def _read(self, X: ArrayLike, reset: bool = True) -> FloatArray:
+        """X as numbers, its columns those of the fit unless `reset`."""
         check.refuse_text(X, "leave it out, or make angles of it first")
         with check.validating("X", X):
-            x = validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=False)
-        return np.ascontiguousarray(check.angle_data_or_nan(self._in_radians(x), "X"))
+            return np.asarray(validate_data(self, X, dtype=np.float64, ensure_all_finite="allow-nan", reset=reset))
+
+    def _generator(self, random_state: Seed) -> np.random.Generator:
+        """The generator that was given, or the estimator's own."""
+        return check.generator(self.random_state if random_state is None else random_state, "random_state")
 
     def _in_radians(self, x: FloatArray) -> FloatArray:
         """Rows in the estimator's unit as radians; radians to the last bit as they are."""
@@ -304,7 +310,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         size = check.integer(n_samples, "n_samples", minimum=1)
-        rng = check.generator(self.random_state if random_state is None else random_state, "random_state")
+        rng = self._generator(random_state)
         labels = np.sort(rng.choice(self.n_components_, size=size, p=self.weights_ / self.weights_.sum()))
         return self._in_unit(self.family_.sample(self.components_, labels, rng)), labels
 
@@ -319,7 +325,7 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         x = self._rows(X)
         if check.choice(method, "method", ["mean", "sample"]) == "mean":
             return self._in_unit(missing.impute_mean_directions(self.family_, self._mixture(), x))
-        rng = check.generator(self.random_state if random_state is None else random_state, "random_state")
+        rng = self._generator(random_state)
         return self._in_unit(missing.impute_draws(self.family_, self._mixture(), x, rng))
 
     def conditional(self, given: Mapping[Any, ArrayLike]) -> GridDensity | ConditionalMixture:

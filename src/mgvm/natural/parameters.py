@@ -16,6 +16,7 @@ z_i z_j, both for i < j in row order (D(D - 1) each).
 
 from __future__ import annotations
 
+import math
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
 import numpy as np
@@ -156,6 +157,26 @@ def natural_first(dist: Natural, moments: ComplexArray) -> ComplexArray:
     return dist.a + np.asarray(pull).T.reshape(moments.shape)
 
 
+def with_harmonics(first: ComplexArray, harmonics: ComplexArray) -> ComplexArray:
+    """η (..., T) of an angle's conditionals from η₁ (...) and its harmonics 2..T."""
+    return np.concatenate([first[..., None], np.broadcast_to(harmonics, (*first.shape, len(harmonics)))], axis=-1)
+
+
+def restrict(dist: Natural, angles: np.ndarray) -> Natural:
+    """The terms of some angles alone."""
+    P, Q = (matrix[angles][:, angles] for matrix in (dist.P, dist.Q))
+    return Natural(dist.a[..., angles], dist.b[:, angles], P, Q)
+
+
+def condition(dist: Natural, known: np.ndarray, z: ComplexArray) -> Natural:
+    """The distributions of the other angles given points z (..., B) of some: a_A ← a_A + P_AB z_B + Q_AB conj(z_B)."""
+    left = np.setdiff1d(np.arange(dist.dimension), known)
+    rows = z.reshape(math.prod(z.shape[:-1]), len(known)).T
+    pull = np.asarray(dist.P[left][:, known] @ rows + dist.Q[left][:, known] @ rows.conj()).T
+    rest = restrict(dist, left)
+    return rest._replace(a=np.asarray(rest.a + pull.reshape(*z.shape[:-1], len(left))))
+
+
 def concentrations(dist: Natural) -> FloatArray:
     """K_d = |a_d| + Σ_t t²|b_t,d| + Σ_j (|P_dj| + |Q_dj|), a bound of the curvature in each angle; (..., D)."""
     harmonics = np.arange(2, dist.order + 1) ** 2
@@ -190,11 +211,21 @@ def unpack(theta: FloatArray, dimension: int, order: int) -> Natural:
 
 
 def statistics(x: FloatArray, order: int) -> FloatArray:
-    """T(φ) of every row of x (n, D)."""
-    z = np.exp(1j * x)
-    i, j = np.triu_indices(x.shape[1], 1)
-    parts = [z**t for t in range(1, order + 1)] + [z[:, i] * z[:, j].conj(), z[:, i] * z[:, j]]
-    return np.concatenate([_pairs(part) for part in parts], axis=1)
+    """T(φ) of every row of x (n, D), one statistic after the other in memory."""
+    cosine, sine = np.cos(x.T), np.sin(x.T)
+    size = x.shape[1]
+    begin, middle = 2 * order * size, size * (2 * order + size - 1)
+    out = np.empty((2 * size * (order + size - 1), x.shape[0]))
+    c, s = cosine, sine
+    for t in range(order):
+        if t:
+            c, s = c * cosine - s * sine, s * cosine + c * sine
+        out[2 * t * size : 2 * (t + 1) * size : 2], out[2 * t * size + 1 : 2 * (t + 1) * size : 2] = c, s
+    i, j = np.triu_indices(size, 1)
+    cc, ss, sc, cs = cosine[i] * cosine[j], sine[i] * sine[j], sine[i] * cosine[j], cosine[i] * sine[j]
+    out[begin:middle:2], out[begin + 1 : middle : 2] = cc + ss, sc - cs
+    out[middle::2], out[middle + 1 :: 2] = cc - ss, sc + cs
+    return out.T
 
 
 def _pairs(values: ComplexArray) -> FloatArray:

@@ -23,7 +23,7 @@ from __future__ import annotations
 
 import itertools
 import warnings
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import lru_cache
 from typing import NamedTuple
@@ -36,6 +36,7 @@ from mgvm._numerics.gvm import gvm_facts, gvm_sample
 from mgvm._numerics.torus_quadrature import mixture_moments, quadrature
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.inference import ConvergenceWarning, mean_field
+from mgvm.learning.rows import group_by_missing
 from mgvm.pca.priors import Prior, log_shares, take_components, uniform
 from mgvm.torus.mgvm import MGvM
 
@@ -106,35 +107,6 @@ def likelihood(Y: FloatArray, parameters: Parameters, seen: np.ndarray) -> tuple
         base = base - 0.5 * extra[-1, -1]
     base -= 0.5 * seen.size * np.log(2.0 * np.pi * parameters.noise_variance)
     return base, QuadraticForms(np.ascontiguousarray(linear), np.ascontiguousarray(coupling))
-
-
-class MissingPattern(NamedTuple):
-    """Rows that lack the same entries, and the entries they have."""
-
-    rows: np.ndarray
-    seen: np.ndarray
-
-
-def group_by_missing(Y: FloatArray) -> Iterator[MissingPattern]:
-    """The rows of Y by what they lack."""
-    missing = np.isnan(Y)
-    if not missing.any():
-        yield MissingPattern(np.arange(len(Y)), np.arange(Y.shape[1]))
-        return
-    first, which = _kinds(missing)
-    order = np.argsort(which, kind="stable")
-    for rows in np.split(order, np.flatnonzero(np.diff(which[order])) + 1):
-        yield MissingPattern(rows, np.flatnonzero(~missing[first[which[rows[0]]]]))
-
-
-def _kinds(missing: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """A row of every kind there is, and the kind of every row."""
-    if missing.shape[1] <= 62:
-        # Numbers sort a hundred times faster than rows.
-        numbers = missing @ (1 << np.arange(missing.shape[1], dtype=np.int64))
-        return np.unique(numbers, return_index=True, return_inverse=True)[1:]
-    _, first, which = np.unique(missing, axis=0, return_index=True, return_inverse=True)
-    return first, which.ravel()
 
 
 # ---- engines --------------------------------------------------------------------------------------------------------
@@ -382,7 +354,7 @@ def expectation(Y: FloatArray, parameters: Parameters, engine: Engine, start: Co
         np.empty((count, components)),
         np.zeros((components, size), dtype=complex),
     )
-    for rows, seen in group_by_missing(Y):
+    for rows, _, seen in group_by_missing(Y):
         # Four million pairs of row and component at once: 32 MB an array.
         for block in np.array_split(rows, 1 + rows.size * components // 4_000_000):
             base, forms = likelihood(Y[block][:, seen], parameters, seen)

@@ -14,13 +14,13 @@ import numpy as np
 
 from mgvm._grids import log_sum_exp
 from mgvm._validation import ComplexArray, FloatArray
+from mgvm.learning.rows import group_by_missing
 from mgvm.pca.e_step import (
     Engine,
     Parameters,
     QuadraticForms,
     gaussian_concentration,
     gaussian_posteriors,
-    group_by_missing,
     likelihood,
 )
 from mgvm.pca.priors import Prior, fit_prior, von_mises, with_background
@@ -54,7 +54,7 @@ class WeighedRows(NamedTuple):
 def collect_evidence(Y: FloatArray, parameters: Parameters, engine: Engine) -> list[Evidence]:
     """What all rows say of their angles, by what they lack."""
     out = []
-    for rows, seen in group_by_missing(Y):
+    for rows, _, seen in group_by_missing(Y):
         forms = likelihood(Y[rows][:, seen], parameters, seen)[1]
         found = engine(forms, np.full((len(rows), parameters.size), np.nan))
         out.append(Evidence(forms, found.log_normalizer - parameters.size * np.log(2.0 * np.pi)))

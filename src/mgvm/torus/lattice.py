@@ -13,7 +13,7 @@ from __future__ import annotations
 import math
 import sys
 from dataclasses import dataclass
-from typing import NamedTuple, Protocol
+from typing import NamedTuple, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -87,15 +87,10 @@ def _shorten(basis: FloatArray, change: FloatArray, inverse: FloatArray, k: int)
             inverse[j] += turns * inverse[k]
 
 
-class TailBound(NamedTuple):
-    """A budget T and a bound on Σ e^{-(d² - d_0²)/2} over the points whose d² exceeds d_0² + T, d_0 the nearest."""
+def tail_budget(spacings: FloatArray, error: float, centred: bool = False) -> float:
+    """A budget T with Σ e^{-(d² - d_0²)/2} <= error over the points whose d² exceeds d_0² + T, d_0 the nearest.
 
-    budget: float
-    bound: float
-
-
-def tail_bound(spacings: FloatArray, error: float, centred: bool = False) -> TailBound:
-    """The smallest budget that Chernoff's bound finds enough for an error, at any point or (centred) at the origin.
+    The smallest that Chernoff's bound finds enough, at any point or (centred) at the origin.
 
     With y in the box |y_i| <= r_i / 2 and any 0 < θ < 1, what lies beyond the budget is at most
     e^{-(1-θ)T/2} Σ_m e^{-θ(|y + Rm|² - |y|²)/2} <= e^{-(1-θ)T/2} ∏_i e^{θ r_i²/8} ϑ(θ r_i²), ϑ(a) = Σ_k e^{-ak²/2}:
@@ -103,13 +98,11 @@ def tail_bound(spacings: FloatArray, error: float, centred: bool = False) -> Tai
     At the origin y = 0 and the factors e^{θ r_i²/8} fall away.
     """
     if not len(spacings):
-        return TailBound(0.0, 0.0)
+        return 0.0
     theta = np.geomspace(min(0.1, 0.1 / spacings.max() ** 2), 0.9, 200)
     exponent = np.outer(theta, spacings**2)
     log_factor = np.log(_bound_theta(exponent)) + (0.0 if centred else exponent / 8.0)
-    needed = (log_factor.sum(axis=1) - np.log(error)) / (1.0 - theta)
-    best = int(np.argmin(needed))
-    return TailBound(float(2.0 * needed[best]), error)
+    return float(2.0 * ((log_factor.sum(axis=1) - np.log(error)) / (1.0 - theta)).min())
 
 
 def _bound_theta(a: FloatArray) -> FloatArray:
@@ -178,24 +171,6 @@ class SeriesLimits:
 LIMITS = SeriesLimits()
 
 
-class Series(Protocol):
-    """A way to the log density of offsets (n, D)."""
-
-    @property
-    def terms(self) -> int:
-        """Terms summed a point, about the most."""
-        ...
-
-    @property
-    def error(self) -> float:
-        """A bound on the relative error of truncation."""
-        ...
-
-    def log_density(self, offsets: FloatArray) -> FloatArray:
-        """Log density at offsets from the mean, in [-π, π)."""
-        ...
-
-
 class ImageSeries(NamedTuple):
     """Rows of images: the first `flat` coordinates of the short basis are so wide that they sum to their integral.
 
@@ -244,6 +219,9 @@ class HarmonicSeries(NamedTuple):
             rows = slice(begin, begin + block)
             total[rows] = np.cos(offsets[rows] @ self.vectors.T) @ self.weights
         return np.log1p(total) - offsets.shape[-1] * LOG_TURN
+
+
+Series: TypeAlias = ImageSeries | HarmonicSeries
 
 
 def choose_series(cov: FloatArray) -> Series:
@@ -300,11 +278,12 @@ def image_series(cov: FloatArray) -> ImageSeries:
     rho = np.exp(-2.0 * (np.pi / spacings[flat]) ** 2) if first > flat else 0.0
     swing = 2.0 * rho / (1.0 - rho**3)
     unequal = (1.0 + swing) / (1.0 - swing)
-    budget, bound = tail_bound(spacings[first:], LIMITS.error / unequal)
+    budget = tail_budget(spacings[first:], LIMITS.error / unequal)
     # The origin and the corner of the box: the fewest points around and, nearly, the most.
     probes = np.stack([np.zeros(size), 0.5 * spacings])
     _, rows = lattice_log_sums(probes, lattice.basis, flat, budget, LIMITS.terms)
-    error = bound * unequal + flat * LIMITS.flat_error + 1e-15  # the last for a row of three images or five harmonics
+    # The last for a row of three images or five harmonics.
+    error = (LIMITS.error if first < size else 0.0) + flat * LIMITS.flat_error + 1e-15
     return ImageSeries(lattice, flat, budget, log_scale, int(rows.max()), error)
 
 
@@ -314,7 +293,7 @@ def harmonic_series(cov: FloatArray) -> HarmonicSeries | None:
     # The shortest vector of the basis alone would make the sum too large.
     if 2.0 * np.exp(-0.5 * (lattice.basis**2).sum(axis=0).min()) > 0.5:
         return None
-    budget, bound = tail_bound(lattice.spacings, 0.5 * LIMITS.error, centred=True)
+    budget = tail_budget(lattice.spacings, 0.5 * LIMITS.error, centred=True)
     inside = points_in_ball(lattice.basis, budget, LIMITS.harmonics)
     if inside is None:
         return None
@@ -324,7 +303,7 @@ def harmonic_series(cov: FloatArray) -> HarmonicSeries | None:
     weights = 2.0 * np.exp(-0.5 * ((half @ lattice.basis.T) ** 2).sum(axis=1))
     if weights.sum() > 0.5:
         return None
-    return HarmonicSeries(half @ lattice.change.T, weights, 2.0 * bound)
+    return HarmonicSeries(half @ lattice.change.T, weights, LIMITS.error)
 
 
 def independent_blocks(cov: FloatArray) -> list[NDArray[np.intp]]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from typing import Any, NamedTuple, Self
+from typing import Any, NamedTuple, Self, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,6 +22,7 @@ from mgvm.inference._exact_grid import GridResult, exact_grid, grid_log_normaliz
 from mgvm.inference._gibbs import independent_draws
 from mgvm.inference.result import LogNormalizer
 from mgvm.learning.result import TorusFit, frame_of_edges
+from mgvm.learning.submodel import SubmodelLike
 from mgvm.natural import forms, parameters
 from mgvm.natural.graph import forest, without_rounding
 from mgvm.natural.parameters import Matrix, Natural
@@ -183,7 +184,7 @@ class MGvM(FrozenValue):
         method: str = "auto",
         *,
         order: int = 2,
-        submodel: Any = None,
+        submodel: SubmodelLike = None,
         weights: ArrayLike | None = None,
         penalty: float | str = 0.0,
         rng: Seed = None,
@@ -242,8 +243,8 @@ class MGvM(FrozenValue):
                 f"the polar form holds harmonics up to the second, this distribution has order {self.order}"
             )
         second = self.b[0] if self.order == 2 else np.zeros(self.dimension, dtype=complex)
-        P, Q = (np.asarray(m.toarray() if self._natural.is_sparse else m) for m in (self.P, self.Q))
-        pairs = [(abs(value), np.angle(value)) for value in (self.a, second, P, Q)]
+        couplings = parameters.dense_matrices(self._natural)
+        pairs = [(abs(value), np.angle(value)) for value in (self.a, second, *couplings)]
         return (*pairs[0], pairs[1][0], 0.5 * pairs[1][1], *pairs[2], *pairs[3])
 
     def to_precision(self) -> tuple[FloatArray, FloatArray, Any]:
@@ -389,9 +390,7 @@ class MGvM(FrozenValue):
         Columns: the two angles, by name where they have names, `strength` √(|P_ij|² + |Q_ij|²), and the complex P_ij
         and Q_ij. ``exact_grid(dist).marginals.to_frame()`` sums up the single angles.
         """
-        strength = abs(self.P) + abs(self.Q)
-        edges = np.argwhere(np.triu(strength.toarray() if self._natural.is_sparse else strength, 1) > 0)
-        return frame_of_edges(self.P, self.Q, edges, self.names)
+        return frame_of_edges(self._natural, self.names)
 
     def conditional(self, given: Mapping[int | str, ArrayLike]) -> MGvM | GvM:
         """The distribution of the other angles given some, in increasing order of index.
@@ -408,21 +407,16 @@ class MGvM(FrozenValue):
         MGvM, or GvM when one angle is left
         """
         indices, angles = forms.check_given(given, self.dimension, self.names)
-        left = np.setdiff1d(np.arange(self.dimension), indices)
-        z = np.exp(1j * angles)
-        rows = z.reshape(math.prod(z.shape[:-1]), len(indices)).T
-        pull = np.asarray(self.P[left][:, indices] @ rows + self.Q[left][:, indices] @ rows.conj()).T
         try:
-            first = np.asarray(self.a[..., left] + pull.reshape(*z.shape[:-1], len(left)))
+            rest = parameters.condition(self._natural, indices, np.exp(1j * angles))
         except ValueError:
             raise ValueError(
                 f"given angles of shape {angles.shape[:-1]} do not broadcast against the batch {self.batch_shape}"
             ) from None
-        if len(left) > 1:
-            rest = Natural(first, self.b[:, left], self.P[left][:, left], self.Q[left][:, left])
-            return self._of(rest, None if self.names is None else tuple(self.names[i] for i in left))
-        higher = np.broadcast_to(self.b[:, left[0]], first.shape[:-1] + (self.order - 1,))
-        return GvM(np.concatenate([first, higher], axis=-1))
+        if rest.dimension == 1:
+            return GvM(parameters.with_harmonics(rest.a[..., 0], rest.b[:, 0]))
+        left = np.setdiff1d(np.arange(self.dimension), indices)
+        return self._of(rest, None if self.names is None else tuple(self.names[i] for i in left))
 
     def sample(self, n: int | tuple[int, ...] = (), rng: Seed = None, method: str = "auto") -> FloatArray:
         """Draws of shape ``n + batch_shape + (D,)``, radians in [-π, π).
@@ -449,6 +443,9 @@ class MGvM(FrozenValue):
 # ---- which engine answers --------------------------------------------------------------------------------------------
 
 
+Answer = TypeVar("Answer")
+
+
 class ExactEngine(NamedTuple):
     """An engine that is exact where it applies: log normalisers of a batch, and draws."""
 
@@ -472,36 +469,35 @@ def _exact_engines(dist: Natural) -> list[str]:
     return names
 
 
+def _ask_exactly(dist: Natural, method: str, ask: Callable[[ExactEngine], Answer]) -> Answer | None:
+    """What the named exact engine answers, or of "auto" the first that applies; None where there is no such engine."""
+    for name in _exact_engines(dist) if method == "auto" else [method]:
+        try:
+            if name in _EXACT:
+                return ask(_EXACT[name])
+        except (ValueError, MemoryError):
+            # An exact engine may find a distribution too large or too narrow for it; others take any.
+            if method != "auto":
+                raise
+    return None
+
+
 def _log_normalizer(dist: Natural, method: str, rng: Seed) -> LogNormalizer | FloatArray:
     """log Z by the named method, or by the first exact one that applies; an array for a batch."""
     batch, source = dist.a.shape[:-1], check.generator(rng)
     rows = dist._replace(a=dist.a.reshape(math.prod(batch), dist.dimension))
-    for name in _exact_engines(dist) if method == "auto" else [method]:
-        if name not in _EXACT:
-            break
-        try:
-            found = _EXACT[name].log_normalizers(rows)
-        except (ValueError, MemoryError):
-            # An exact engine may find a distribution too large or too narrow for it; annealing takes any.
-            if method != "auto":
-                raise
-            continue
-        return found.reshape(batch) if batch else LogNormalizer(float(found[0]), method=_EXACT[name].label)
+    found = _ask_exactly(dist, method, lambda engine: (engine.label, engine.log_normalizers(rows)))
+    if found is not None:
+        label, values = found
+        return values.reshape(batch) if batch else LogNormalizer(float(values[0]), method=label)
     annealed = [annealed_log_normalizer(rows._replace(a=a), source).log_normalizer for a in rows.a]
     return np.array(annealed, dtype=float).reshape(batch) if batch else annealed[0]
 
 
 def _sample(dist: Natural, count: int, method: str, rng: np.random.Generator) -> FloatArray:
     """Draws (count, D) of one distribution by the named method, or by the first that applies."""
-    for name in _exact_engines(dist) if method == "auto" else [method]:
-        if name not in _EXACT:
-            break
-        try:
-            return _EXACT[name].solve(dist).sample(count, rng=rng)
-        except (ValueError, MemoryError):
-            if method != "auto":
-                raise
-    return independent_draws(dist, count, rng)
+    found = _ask_exactly(dist, method, lambda engine: engine.solve(dist).sample(count, rng=rng))
+    return independent_draws(dist, count, rng) if found is None else found
 
 
 def _view(matrix: Matrix) -> Matrix:

@@ -234,7 +234,23 @@ class MultivariateWrappedNormal(FrozenValue):
         known, angles = check_given(given, self.dimension, self.names)
         if not known.size:
             raise ValueError("given must name at least one angle, got none; without any it is the distribution itself")
-        return _condition(self, known, angles)
+        rest = np.setdiff1d(np.arange(self.dimension), known)
+        offsets = np.asarray(wrap(angles - self.mean[known]))
+        if len(rest) > 1 and offsets.ndim > 1:
+            raise ValueError(
+                f"given has angles of shape {offsets.shape[:-1]} and {len(rest)} angles are left; arrays need exactly "
+                "one angle left: give single angles, one call for each"
+            )
+        among = self.cov[np.ix_(known, known)]
+        logs, moved = images(offsets, among)
+        means = self.mean[rest] + moved @ np.linalg.solve(among, self.cov[np.ix_(known, rest)])
+        # The inverse of a block of the precision: positive definite, where the difference C - C_rk gain may round
+        # below.
+        cov = np.linalg.inv(np.linalg.inv(self.cov)[np.ix_(rest, rest)])
+        if len(rest) == 1:
+            return WrappedNormalMixture(logs, means[..., 0], np.sqrt(cov[0, 0]))
+        shared = type(self)(np.zeros(len(rest)), 0.5 * (cov + cov.T))
+        return MultivariateWrappedNormalMixture(logs, np.asarray(wrap(means)), shared)
 
     # ---- expectations ---------------------------------------------------------------------------------------------
 
@@ -388,7 +404,9 @@ class WrappedNormalMixture(CircularDistribution):
 
         return self._by_component(x, slope)
 
-    def _by_component(self, x: ArrayLike, formula: Callable[[FloatArray, FloatArray, FloatArray], Any]) -> FloatArray:
+    def _by_component(
+        self, x: ArrayLike, formula: Callable[[FloatArray, FloatArray, FloatArray], FloatArray]
+    ) -> FloatArray:
         """A formula of the weighted log densities, offsets and sigma of all components, on a last axis."""
         points, sigma = check.broadcast(x=check.angles(x, "x"), sigma=self.sigma)
         offset = np.asarray(wrap(points[..., None] - self.mu))
@@ -458,14 +476,23 @@ class MultivariateWrappedNormalMixture(FrozenValue):
         return wrap(self.means[component] + self.shared.sample(size, source))
 
 
+def _nearby_images(
+    cov: FloatArray, count: int, error: float = 1e-13, most_work: int = 20_000_000
+) -> tuple[Lattice, FloatArray | None]:
+    """The lattice, and integer vectors whose images can matter to one of `count` points; None for too much work.
+
+    Images times points up to `most_work` take a second.
+    """
+    found, _ = lattice.whitened_lattice(cov)
+    budget = lattice.tail_budget(found.spacings, error)
+    return found, lattice.points_in_ball(found.basis, budget, most_work // count, 0.5 * found.spacings)
+
+
 def images(
     offsets: FloatArray, cov: FloatArray, left_out: float = 1e-30, most: int = 100_000
 ) -> tuple[FloatArray, FloatArray]:
     """Log weights of images d + 2πk of offsets (..., D) with all but `left_out` of the mass of N(0, cov), and those."""
-    short_basis, _ = lattice.whitened_lattice(cov)
-    spacings = short_basis.spacings
-    budget = lattice.tail_bound(spacings, left_out).budget
-    turns = lattice.points_in_ball(short_basis.basis, budget, most, 0.5 * spacings)
+    short_basis, turns = _nearby_images(cov, 1, left_out, most)
     if turns is None:
         widest = float(np.sqrt(np.diagonal(cov).max()))
         raise ValueError(
@@ -477,29 +504,6 @@ def images(
     logs = -0.5 * (square - square.min(axis=-1, keepdims=True))
     kept = (logs > np.log(left_out)).reshape(-1, len(turns)).any(axis=0)
     return logs[..., kept], 2.0 * np.pi * (short[..., kept, :] @ short_basis.change.T)
-
-
-def _condition(
-    dist: MultivariateWrappedNormal, known: NDArray[np.intp], angles: FloatArray
-) -> WrappedNormalMixture | MultivariateWrappedNormalMixture:
-    """The distribution of the other angles, in increasing order of index, given angles (..., known)."""
-    rest = np.setdiff1d(np.arange(dist.dimension), known)
-    offsets = np.asarray(wrap(angles - dist.mean[known]))
-    if len(rest) > 1 and offsets.ndim > 1:
-        raise ValueError(
-            f"given has angles of shape {offsets.shape[:-1]} and {len(rest)} angles are left; arrays need exactly one "
-            "angle left: give single angles, one call for each"
-        )
-    among = dist.cov[np.ix_(known, known)]
-    logs, moved = images(offsets, among)
-    gain = np.linalg.solve(among, dist.cov[np.ix_(known, rest)])
-    means = dist.mean[rest] + moved @ gain
-    # The inverse of a block of the precision: positive definite, where the difference C - C_rk gain may round below.
-    cov = np.linalg.inv(np.linalg.inv(dist.cov)[np.ix_(rest, rest)])
-    if len(rest) == 1:
-        return WrappedNormalMixture(logs, means[..., 0], np.sqrt(cov[0, 0]))
-    shared = type(dist)(np.zeros(len(rest)), 0.5 * (cov + cov.T))
-    return MultivariateWrappedNormalMixture(logs, np.asarray(wrap(means)), shared)
 
 
 # ---- expectations ----------------------------------------------------------------------------------------------------
@@ -714,19 +718,6 @@ def _climb(offsets: FloatArray, share: FloatArray, start: FloatArray) -> tuple[F
     factor = root @ inner
     # A distribution that would be wider still is uniform to rounding, and done.
     return shift, factor @ factor.T, float(np.abs(found.jac[found.x < highest]).max(initial=0.0))
-
-
-def _nearby_images(
-    cov: FloatArray, count: int, error: float = 1e-13, most_work: int = 20_000_000
-) -> tuple[Lattice, FloatArray | None]:
-    """The lattice, and integer vectors whose images can matter to one of `count` points; None for too much work.
-
-    Images times points up to `most_work` take a second.
-    """
-    found, _ = lattice.whitened_lattice(cov)
-    spacings = found.spacings
-    budget = lattice.tail_bound(spacings, error).budget
-    return found, lattice.points_in_ball(found.basis, budget, most_work // count, 0.5 * spacings)
 
 
 def image_moments(offsets: FloatArray, share: FloatArray, cov: FloatArray) -> ImageMoments | None:

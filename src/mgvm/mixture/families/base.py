@@ -10,6 +10,7 @@ growth need no more: new components are started from rows and their responsibili
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Any, Protocol, TypeVar
 
 import numpy as np
@@ -97,6 +98,12 @@ def join(*batches: Parameters) -> Parameters:
 def count(parameters: tuple[Any, ...]) -> int:
     """The number of components K."""
     return int(parameters[0].shape[0])
+
+
+def by_component(rows: IntArray, labels: IntArray) -> Iterator[tuple[int, IntArray]]:
+    """Some of the rows by their component labels[i]."""
+    for k in np.unique(labels[rows]):
+        yield int(k), rows[labels[rows] == k]
 
 
 def draw_places(log_weights: FloatArray, size: int, rng: np.random.Generator) -> IntArray:

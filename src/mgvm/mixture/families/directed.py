@@ -35,7 +35,8 @@ from mgvm._numerics.gvm_order_two import order_two_moments
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.grid_density import GridDensity
-from mgvm.mixture.families.base import NEGLIGIBLE, BoolArray, IntArray, count, draw_places
+from mgvm.learning.rows import group_by_missing
+from mgvm.mixture.families.base import NEGLIGIBLE, BoolArray, IntArray, by_component, count, draw_places
 
 # Held at once: pairs of row and component in EM, some 30 MB, and points of rows times nodes in marginal densities.
 _PAIRS, _POINTS = 200_000, 400_000
@@ -62,11 +63,10 @@ class Pairs(NamedTuple):
 
 
 class Factor(NamedTuple):
-    """What the log-likelihood of one angle is made of, and its prior."""
+    """What the log-likelihood of one angle and its prior are made of."""
 
     features: FloatArray
     points: FloatArray
-    pairs: Pairs
     slope: FloatArray
     metric: FloatArray
 
@@ -168,15 +168,18 @@ class DirectedFamily:
         features, points = self._features(x)
         packed = parameters.packed.copy()
         for angle in range(x.shape[1]):
-            slope, metric = self._prior(parameters, angle)
             old = self._block(packed, angle)
+            length = old.shape[1]
+            slope, metric = parameters.slope[:, angle, :length], parameters.metric[:, angle, :length, :length]
             value, gradient, curvature = self._derivatives(old, features, points[angle], pairs)
             value += _log_prior(old, slope, metric)
             gradient += slope - np.einsum("kij,kj->ki", metric, old)
             step = self._newton(angle, gradient, curvature + metric)
-            factor = Factor(features, points[angle], pairs, slope, metric)
-            gain = (gradient * step).sum(axis=1)
-            packed[:, angle, : old.shape[1]] = self._search_line(old, value, step, gain, factor)
+            # A promise of less than 1e-8 nats a row is not worth a step.
+            many = np.bincount(pairs.owners, pairs.weights, len(old))
+            moving = (gradient * step).sum(axis=1) > 1e-8 * np.maximum(many, 1e-3)
+            factor = Factor(features, points[angle], slope, metric)
+            packed[:, angle, :length] = self._search_line(old, value, step, moving, pairs, factor)
         return parameters._replace(packed=packed)
 
     def log_prior(self, parameters: DirectedParameters) -> FloatArray:
@@ -228,7 +231,7 @@ class DirectedFamily:
         """Ancestral draws (n, D)."""
         dimension = len(self.order)
         out = np.zeros((labels.size, dimension))
-        pairs = Pairs(np.arange(labels.size), labels.astype(np.int64), np.ones(labels.size))
+        pairs = _all_pairs(np.arange(labels.size), labels)
         features, _ = self._features(out)
         for angle, column in enumerate(self.order):
             eta = _natural(self._block(parameters.packed, angle), features, pairs)
@@ -238,17 +241,70 @@ class DirectedFamily:
 
     def log_marginal(self, parameters: DirectedParameters, x: FloatArray) -> FloatArray:
         """Log densities (N, K) of the observed angles."""
-        return _log_marginal(self, parameters, x)
+        out = np.zeros((x.shape[0], count(parameters)))
+        components = self._components(parameters)
+        for pattern in self._list_patterns(x):
+            if pattern.last < 0:
+                continue
+            for floor in _lower_floors() if pattern.hidden else [-np.inf]:
+                _fill_marginals(components, pattern, floor, out)
+                low = out[pattern.rows].max(axis=1) < floor + SETTINGS.margin
+                if not low.any():
+                    break
+                pattern = pattern._replace(rows=pattern.rows[low])
+        return out
 
     def expect_missing(self, parameters: DirectedParameters, x: FloatArray, labels: IntArray) -> ComplexArray:
         """E[e^{iφ}] (n, D) of missing angles given the others."""
-        return _expect_missing(self, parameters, x, labels)
+        out = np.zeros(x.shape, dtype=complex)
+        components = self._components(parameters)
+        for pattern in self._list_patterns(x):
+            for k, mine in by_component(pattern.rows, labels):
+                _fill_expectations(components[k], pattern._replace(rows=mine), out)
+        return out[:, np.argsort(self.order)]
 
     def draw_missing(
         self, parameters: DirectedParameters, x: FloatArray, labels: IntArray, rng: np.random.Generator
     ) -> FloatArray:
-        """Rows (n, D) completed by draws."""
-        return _draw_missing(self, parameters, x, labels, rng)
+        """Rows (n, D) completed by draws.
+
+        Of several angles before the last observed one a node is drawn, then each angle given all others. A sum over
+        nodes is exact for smooth functions, such as the density of one angle given those at nodes: so are the draws.
+        """
+        components = self._components(parameters)
+        out = x[:, list(self.order)]
+        for pattern in self._list_patterns(x):
+            hidden, pairs = pattern.hidden, _all_pairs(pattern.rows, labels[pattern.rows])
+            exact = len(hidden) < 2 or _draw_nodes(components, pattern, labels, rng)
+            for angle in hidden * (1 if exact else SETTINGS.sweeps):
+                _set_angle(pattern, angle, out, _draw_on_grid(components, pattern, pairs.owners, angle, rng))
+            for angle in range(pattern.last + 1, x.shape[1]):
+                eta = _natural(self._block(parameters.packed, angle), pattern.features, pairs)
+                _set_angle(pattern, angle, out, gvm_sample(eta, 1, rng)[0])
+        return np.where(np.isnan(x), wrap(out[:, np.argsort(self.order)]), x)
+
+    def _components(self, parameters: DirectedParameters) -> list[Component]:
+        """The components one by one."""
+        found = []
+        for packed in parameters.packed:
+            size = len(packed)
+            slopes, second = np.zeros((size, 2 * size + 1), dtype=complex), np.empty(size, dtype=complex)
+            for angle, numbers in enumerate(packed):
+                width = self.features_of(angle)
+                slopes[angle, :width] = numbers[:width] + 1j * numbers[width : 2 * width]
+                second[angle] = complex(numbers[2 * width], numbers[2 * width + 1])
+            curvature = np.abs(slopes).sum(axis=1) + 4.0 * np.abs(second) + 1e-300
+            bounds = 0.5 * np.log(curvature / (2.0 * np.pi)) - np.log(erf(np.pi * np.sqrt(0.5 * curvature)))
+            found.append(Component(slopes, second, bounds))
+        return found
+
+    def _list_patterns(self, x: FloatArray) -> Iterator[Pattern]:
+        """The rows by which angles they lack, numbered in the family's order."""
+        missing = np.isnan(x[:, list(self.order)])
+        features = self._features(np.where(np.isnan(x), 0.0, x))[0]
+        features[:, 1:][np.repeat(missing, 2, axis=1)] = 0.0
+        for rows, lost, _ in group_by_missing(x[:, list(self.order)]):
+            yield Pattern(rows, features, np.isin(np.arange(x.shape[1]), lost))
 
     def _features(self, x: FloatArray) -> tuple[FloatArray, FloatArray]:
         """(1, cos, sin, cos, sin, …) (N, 2D + 1) in the family's order, and (D, N, 4) with the doubled angles."""
@@ -262,11 +318,6 @@ class DirectedFamily:
     def _block(self, packed: FloatArray, angle: int) -> FloatArray:
         """The numbers of one angle, (K, m)."""
         return np.ascontiguousarray(packed[:, angle, : 2 * self.features_of(angle) + 2])
-
-    def _prior(self, parameters: DirectedParameters, angle: int) -> tuple[FloatArray, FloatArray]:
-        """Slope (K, m) and metric (K, m, m) of one angle."""
-        length = 2 * self.features_of(angle) + 2
-        return parameters.slope[:, angle, :length], parameters.metric[:, angle, :length, :length]
 
     def _add_log_density(self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs) -> None:
         """Add log p of one angle to the weights of the pairs, which serve as the sums."""
@@ -294,20 +345,12 @@ class DirectedFamily:
         complete(curvature)
         return value, gradient, curvature
 
-    def _value(self, block: FloatArray, features: FloatArray, points: FloatArray, pairs: Pairs) -> FloatArray:
-        """Σ w log p of one angle, (K,)."""
-        sums = np.zeros(pairs.rows.size)
-        self._add_log_density(block, features, points, pairs._replace(weights=sums))
-        return np.bincount(pairs.owners, pairs.weights * sums, block.shape[0]).astype(float)
-
     def _search_line(
-        self, old: FloatArray, value: FloatArray, step: FloatArray, gain: FloatArray, factor: Factor
+        self, old: FloatArray, value: FloatArray, step: FloatArray, moving: BoolArray, pairs: Pairs, factor: Factor
     ) -> FloatArray:
-        """old + step, the step halved until the objective is not below `value`; components at their best stay."""
-        features, points, pairs, slope, metric = factor
+        """old + step where `moving`, the step halved until the objective is not below `value`."""
+        features, points, slope, metric = factor
         best = old.copy()
-        # A promise of less than 1e-8 nats a row is not worth a step.
-        moving = gain > 1e-8 * np.maximum(np.bincount(pairs.owners, pairs.weights, gain.size), 1e-3)
         for _ in range(12):
             chosen = moving[pairs.owners]
             if not chosen.any():
@@ -315,7 +358,9 @@ class DirectedFamily:
             if not chosen.all():
                 pairs = Pairs(pairs.rows[chosen], pairs.owners[chosen], pairs.weights[chosen])
             trial = np.where(moving[:, None], old + step, old)
-            reached = self._value(trial, features, points, pairs) + _log_prior(trial, slope, metric)
+            sums = np.zeros(pairs.rows.size)
+            self._add_log_density(trial, features, points, pairs._replace(weights=sums))
+            reached = np.bincount(pairs.owners, pairs.weights * sums, len(old)) + _log_prior(trial, slope, metric)
             good = moving & (reached >= value) & (np.abs(trial).max(axis=1) < 1e7)
             best[good] = trial[good]
             moving &= ~good
@@ -341,6 +386,11 @@ def _natural(block: FloatArray, features: FloatArray, pairs: Pairs) -> ComplexAr
     eta = np.empty((pairs.rows.size, 2), dtype=complex)
     natural_parameters(features, pairs.rows, pairs.owners, block, (block.shape[1] - 2) // 2, eta)
     return eta
+
+
+def _all_pairs(rows: IntArray, labels: IntArray) -> Pairs:
+    """Rows and the component of each, of weight 1."""
+    return Pairs(rows, labels.astype(np.int64), np.ones(rows.size))
 
 
 def _list_pairs(weights: FloatArray) -> Pairs:
@@ -454,30 +504,19 @@ class WeightedNodes(NamedTuple):
     nodes: FloatArray
     values: FloatArray
 
-    def split(self) -> tuple[WeightedNodes, WeightedNodes]:
-        """Each half of the rows."""
-        half = self.rows.size // 2
-        low, high = (self.values, self.values) if len(self.values) == 1 else (self.values[:half], self.values[half:])
-        return self._replace(rows=self.rows[:half], values=low), self._replace(rows=self.rows[half:], values=high)
-
-    def keep(self, chosen: BoolArray) -> WeightedNodes:
+    def take(self, which: BoolArray | slice) -> WeightedNodes:
         """Some of the rows."""
-        if chosen.all():
-            return self
-        return self._replace(
-            rows=self.rows[chosen], values=self.values[chosen] if len(self.values) > 1 else self.values
-        )
+        values = self.values[which] if len(self.values) > 1 else self.values
+        return self._replace(rows=self.rows[which], values=values)
 
     def prune(self, least: float) -> WeightedNodes:
         """Without rows and nodes whose log weights are all below."""
         near = self.values >= least
         nodes, rows = np.asarray(near.any(axis=0)), np.asarray(near.any(axis=1))
-        if len(rows) == 1:
-            rows = np.full(self.rows.size, bool(rows[0]))
-        if not (nodes.all() and rows.all()):
-            kept = self.values[rows[: len(self.values)]] if len(self.values) > 1 else self.values
-            return WeightedNodes(self.rows[rows], self.nodes[nodes], kept[:, nodes])
-        return self
+        if nodes.all() and rows.all():
+            return self
+        part = self.take(np.broadcast_to(rows, self.rows.shape))
+        return part._replace(nodes=self.nodes[nodes], values=part.values[:, nodes])
 
 
 class Pattern(NamedTuple):
@@ -496,31 +535,6 @@ class Pattern(NamedTuple):
     def hidden(self) -> list[int]:
         """Missing angles before the last observed one; those after it fall away."""
         return [int(angle) for angle in np.flatnonzero(self.missing[: self.last + 1])]
-
-
-def _list_patterns(family: DirectedFamily, x: FloatArray) -> list[Pattern]:
-    """The rows by which angles they lack, numbered in the family's order."""
-    missing = np.isnan(x[:, list(family.order)])
-    features = family._features(np.where(np.isnan(x), 0.0, x))[0]
-    features[:, 1:][np.repeat(missing, 2, axis=1)] = 0.0
-    numbers = missing @ (1 << np.arange(missing.shape[1], dtype=np.int64)) if missing.shape[1] <= 62 else missing
-    _, first, which = np.unique(numbers, axis=0, return_index=True, return_inverse=True)
-    which = which.reshape(-1)
-    return [Pattern(np.flatnonzero(which == p), features, missing[row]) for p, row in enumerate(first)]
-
-
-def _read_component(family: DirectedFamily, packed: FloatArray) -> Component:
-    """One component from its packed numbers (D, M)."""
-    size = len(packed)
-    slopes, second = np.zeros((size, 2 * size + 1), dtype=complex), np.empty(size, dtype=complex)
-    for angle, numbers in enumerate(packed):
-        count = family.features_of(angle)
-        slopes[angle, :count] = numbers[:count] + 1j * numbers[count : 2 * count]
-        second[angle] = complex(numbers[2 * count], numbers[2 * count + 1])
-    curvature = np.abs(slopes).sum(axis=1) + 4.0 * np.abs(second) + 1e-300
-    return Component(
-        slopes, second, 0.5 * np.log(curvature / (2.0 * np.pi)) - np.log(erf(np.pi * np.sqrt(0.5 * curvature)))
-    )
 
 
 def _count_nodes(one: Component, angle: int, last: int) -> int:
@@ -556,7 +570,8 @@ def _weigh_nodes(
             raise TooManyNodesError
         alike = len(part.values) == 1 and angle in nodes and not _depends(one, pattern, angle)[0]
         if not alike and part.rows.size * len(part.nodes) * count > _POINTS and part.rows.size > 1:
-            stack.extend((half, angle) for half in part.split())
+            half = part.rows.size // 2
+            stack.extend((part.take(rows), angle) for rows in (slice(half), slice(half, None)))
             continue
         rest = float(one.bounds[angle : last + 1].sum())
         part = _add_factor(one, part, pattern, nodes.get(angle), angle, floor - rest)
@@ -595,7 +610,7 @@ def _weigh_finely(
             enough[part.rows] |= _agree(before[part.rows], now[part.rows], large[part.rows])
             chosen = enough[part.rows]
             if chosen.any():
-                yield part.keep(chosen), now[part.rows[chosen]]
+                yield part.take(chosen), now[part.rows[chosen]]
         enough |= np.isneginf(now) & _agree(before, now, large)
         before, pattern = now, pattern._replace(rows=pattern.rows[~enough[pattern.rows]])
         if not pattern.rows.size:
@@ -623,7 +638,7 @@ def _weigh_surely(
             sure = total >= floor + SETTINGS.margin
             left[part.rows[sure]] = False
             if sure.any():
-                yield part.keep(sure)
+                yield part.take(sure)
 
 
 def _field(one: Component, part: WeightedNodes, pattern: Pattern, angle: int) -> tuple[ComplexArray, ComplexArray]:
@@ -689,28 +704,15 @@ def _log_normalizers(
 
 
 def _log_normalizer(first: ComplexArray, second: complex) -> FloatArray:
-    eta = np.empty((first.size, 2), dtype=complex)
-    eta[:, 0], eta[:, 1] = first, second
-    return np.asarray(order_two_moments(eta)[0][:, 0])
+    return np.asarray(order_two_moments(_with_second(first, second))[0][:, 0])
+
+
+def _with_second(first: ComplexArray, second: complex) -> ComplexArray:
+    """η (n, 2) of η₁ (n,) and η₂."""
+    return np.stack([first, np.full(first.shape, second)], axis=1)
 
 
 # ---- densities, means and draws -------------------------------------------------------------------------------------
-
-
-def _log_marginal(family: DirectedFamily, parameters: DirectedParameters, x: FloatArray) -> FloatArray:
-    """Log densities (N, K) of the observed angles of each row."""
-    out = np.zeros((x.shape[0], count(parameters)))
-    components = [_read_component(family, packed) for packed in parameters.packed]
-    for pattern in _list_patterns(family, x):
-        if pattern.missing.all():
-            continue
-        for floor in _lower_floors() if pattern.hidden else [-np.inf]:
-            _fill_marginals(components, pattern, floor, out)
-            low = out[pattern.rows].max(axis=1) < floor + SETTINGS.margin
-            if not low.any():
-                break
-            pattern = pattern._replace(rows=pattern.rows[low])
-    return out
 
 
 def _fill_marginals(components: list[Component], pattern: Pattern, floor: float, out: FloatArray) -> None:
@@ -722,45 +724,33 @@ def _fill_marginals(components: list[Component], pattern: Pattern, floor: float,
             for part, total in _weigh_finely(one, pattern, pattern.hidden, (pattern.last, pattern.last), floor, large):
                 out[part.rows, k] = total
         except TooManyNodesError:
-            for rows in np.array_split(pattern.rows, -(-pattern.rows.size * SETTINGS.n_draws // _POINTS)):
-                _, weights = _weigh_draws(one, pattern._replace(rows=rows), pattern.hidden, pattern.last)
+            for rows, _, weights in _weigh_draws(one, pattern, pattern.hidden, pattern.last):
                 out[rows, k] = log_sum_exp(weights, axis=1) - math.log(SETTINGS.n_draws)
 
 
-def _weigh_draws(one: Component, pattern: Pattern, drawn: list[int], last: int) -> tuple[FloatArray, FloatArray]:
-    """Likelihood weighting: draws (R, n, 2D + 1) of the missing angles by features, and their log weights (R, n).
+def _weigh_draws(
+    one: Component, pattern: Pattern, drawn: list[int], last: int
+) -> Iterator[tuple[IntArray, FloatArray, FloatArray]]:
+    """Likelihood weighting, some rows (R,) at a time: those, draws (R, n, 2D + 1) of the missing angles by features,
+    and their log weights (R, n).
 
     An angle is drawn given those before it; the weight is the density of what was observed, given the draws.
     """
-    rng = np.random.default_rng(SETTINGS.seed)
-    rows, n = pattern.rows, SETTINGS.n_draws
-    features = np.repeat(pattern.features[rows], n, axis=0)
-    weights = np.zeros(len(features))
-    for angle in range(last + 1):
-        eta = np.empty((len(features), 2), dtype=complex)
-        eta[:, 0], eta[:, 1] = features @ one.slopes[angle], one.second[angle]
-        own = [1 + 2 * angle, 2 + 2 * angle]
-        if angle in drawn:
-            phi = gvm_sample(eta, 1, rng)[0]
-            features[:, own[0]], features[:, own[1]] = np.cos(phi), np.sin(phi)
-        else:
-            z = features[:, own[0]] + 1j * features[:, own[1]]
-            weights += (eta[:, 0].conj() * z + eta[:, 1].conj() * z * z).real - order_two_moments(eta)[0][:, 0]
-    return features.reshape(rows.size, n, -1), weights.reshape(rows.size, n)
-
-
-def _expect_missing(
-    family: DirectedFamily, parameters: DirectedParameters, x: FloatArray, labels: IntArray
-) -> ComplexArray:
-    """E[e^{iφ}] (n, D) of the missing angles of each row given the others, under component labels[i]; 0 elsewhere."""
-    out = np.zeros(x.shape, dtype=complex)
-    for pattern in _list_patterns(family, x):
-        for k in np.unique(labels[pattern.rows]):
-            mine = pattern._replace(rows=pattern.rows[labels[pattern.rows] == k])
-            _fill_expectations(_read_component(family, parameters.packed[k]), mine, out)
-    moved = np.empty_like(out)
-    moved[:, list(family.order)] = out
-    return moved
+    n = SETTINGS.n_draws
+    for rows in np.array_split(pattern.rows, -(-pattern.rows.size * n // _POINTS)):
+        rng = np.random.default_rng(SETTINGS.seed)
+        features = np.repeat(pattern.features[rows], n, axis=0)
+        weights = np.zeros(len(features))
+        for angle in range(last + 1):
+            eta = _with_second(features @ one.slopes[angle], one.second[angle])
+            own = [1 + 2 * angle, 2 + 2 * angle]
+            if angle in drawn:
+                phi = gvm_sample(eta, 1, rng)[0]
+                features[:, own[0]], features[:, own[1]] = np.cos(phi), np.sin(phi)
+            else:
+                z = features[:, own[0]] + 1j * features[:, own[1]]
+                weights += (eta[:, 0].conj() * z + eta[:, 1].conj() * z * z).real - order_two_moments(eta)[0][:, 0]
+        yield rows, features.reshape(rows.size, n, -1), weights.reshape(rows.size, n)
 
 
 def _fill_expectations(one: Component, pattern: Pattern, out: ComplexArray) -> None:
@@ -773,8 +763,7 @@ def _fill_expectations(one: Component, pattern: Pattern, out: ComplexArray) -> N
         for part in _weigh_surely(one, pattern, summed, (last, last if closed is None else closed)):
             _add_expectations(one, part, pattern, summed, closed, out)
     except TooManyNodesError:
-        for rows in np.array_split(pattern.rows, -(-pattern.rows.size * SETTINGS.n_draws // _POINTS)):
-            draws, weights = _weigh_draws(one, pattern._replace(rows=rows), missing, max(last, missing[-1]))
+        for rows, draws, weights in _weigh_draws(one, pattern, missing, max(last, missing[-1])):
             shares = np.exp(weights - log_sum_exp(weights, axis=1)[:, None])
             for angle in missing:
                 z = draws[:, :, 1 + 2 * angle] + 1j * draws[:, :, 2 + 2 * angle]
@@ -800,37 +789,8 @@ def _add_expectations(
     whole = len(observed) > 1 and moved.size > 1
     used = np.broadcast_to(shares > 1e-13, first.shape) if whole else np.ones(first.shape, dtype=bool)
     moments = np.zeros(first.shape, dtype=complex)
-    eta = np.empty((int(used.sum()), 2), dtype=complex)
-    eta[:, 0], eta[:, 1] = first[used], one.second[closed]
-    moments[used] = order_two_moments(eta)[2][:, 0]
+    moments[used] = order_two_moments(_with_second(first[used], one.second[closed]))[2][:, 0]
     out[part.rows, closed] = (shares * moments).sum(axis=1)
-
-
-def _draw_missing(
-    family: DirectedFamily, parameters: DirectedParameters, x: FloatArray, labels: IntArray, rng: np.random.Generator
-) -> FloatArray:
-    """Rows completed by a joint draw of their missing angles given the others, under component labels[i].
-
-    Of several angles before the last observed one a node is drawn, then each angle given all others. A sum over nodes
-    is exact for smooth functions, such as the density of one angle given those at nodes: so are the draws.
-    """
-    components = [_read_component(family, packed) for packed in parameters.packed]
-    out = x[:, list(family.order)].copy()
-    for pattern in _list_patterns(family, x):
-        rows, hidden = pattern.rows, pattern.hidden
-        exact = len(hidden) < 2 or _draw_nodes(components, pattern, labels, rng)
-        for angle in hidden * (1 if exact else SETTINGS.sweeps):
-            _set_angle(pattern, angle, out, _draw_on_grid(components, pattern, labels[rows], angle, rng))
-        for angle in map(int, np.flatnonzero(pattern.missing[pattern.last + 1 :]) + pattern.last + 1):
-            eta = np.empty((rows.size, 2), dtype=complex)
-            for k in np.unique(labels[rows]):
-                mine = labels[rows] == k
-                eta[mine, 0] = pattern.features[rows[mine]] @ components[k].slopes[angle]
-                eta[mine, 1] = components[k].second[angle]
-            _set_angle(pattern, angle, out, gvm_sample(eta, 1, rng)[0])
-    moved = np.empty_like(out)
-    moved[:, list(family.order)] = out
-    return np.where(np.isnan(x), wrap(moved), x)
 
 
 def _set_angle(pattern: Pattern, angle: int, out: FloatArray, phi: FloatArray) -> None:
@@ -847,16 +807,15 @@ def _draw_nodes(components: list[Component], pattern: Pattern, labels: IntArray,
     """
     exact = True
     columns = [place for angle in pattern.hidden for place in (1 + 2 * angle, 2 + 2 * angle)]
-    for k in np.unique(labels[pattern.rows]):
-        mine = pattern._replace(rows=pattern.rows[labels[pattern.rows] == k])
+    for k, own in by_component(pattern.rows, labels):
+        mine = pattern._replace(rows=own)
         try:
             for part in _weigh_surely(components[k], mine, mine.hidden, (mine.last, mine.last)):
                 chosen = part.nodes[draw_places(part.values, part.rows.size, rng)]
                 pattern.features[part.rows[:, None], columns] = chosen[:, columns]
         except TooManyNodesError:
             exact = False
-            for rows in np.array_split(mine.rows, -(-mine.rows.size * SETTINGS.n_draws // _POINTS)):
-                draws, weights = _weigh_draws(components[k], mine._replace(rows=rows), mine.hidden, mine.last)
+            for rows, draws, weights in _weigh_draws(components[k], mine, mine.hidden, mine.last):
                 chosen = draws[np.arange(rows.size), draw_places(weights, rows.size, rng)]
                 pattern.features[rows[:, None], columns] = chosen[:, columns]
     return exact
@@ -877,9 +836,9 @@ def _draw_on_grid(
         nodes = {angle: np.exp(1j * periodic_grid(int(n)))}
         for block in np.array_split(mine, -(-mine.size * int(n) // _POINTS)):
             values = np.empty((block.size, n))
-            for k in np.unique(labels[block]):
-                own = alone._replace(rows=block[labels[block] == k])
-                for part in _weigh_nodes(components[k], own, nodes, pattern.last, -np.inf, int(n)):
+            for k, own in by_component(block, labels):
+                rows = alone._replace(rows=own)
+                for part in _weigh_nodes(components[k], rows, nodes, pattern.last, -np.inf, int(n)):
                     values[np.searchsorted(block, part.rows)] = part.values
             out[block] = GridDensity(values).sample((), rng)
     return out

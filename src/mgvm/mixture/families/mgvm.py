@@ -25,8 +25,18 @@ from mgvm.circle.grid_density import GridDensity
 from mgvm.inference._exact_grid import exact_grid, grid_log_normalizers
 from mgvm.learning import exact_likelihood as newton
 from mgvm.learning.missing import expectation
-from mgvm.mixture.families.base import BoolArray, IntArray
-from mgvm.natural.parameters import Natural, unpack
+from mgvm.learning.rows import group_by_missing
+from mgvm.mixture.families.base import BoolArray, IntArray, by_component
+from mgvm.natural.parameters import (
+    Natural,
+    condition,
+    log_densities,
+    restrict,
+    statistics,
+    unit_points,
+    unpack,
+    with_harmonics,
+)
 
 
 class MGvMComponents(NamedTuple):
@@ -70,7 +80,7 @@ class MGvMFamily:
         """The best Gaussian-like distribution of each column of weights, and a few Newton steps from there."""
         _check_dimension(x.shape[1])
         total = weights.sum(axis=0)
-        mean = _mean_statistics(_statistics(x, self.order), weights, total)
+        mean = _mean_statistics(statistics(x, self.order), weights, total)
         anchor = _directions(mean, x.shape[1])
         target = self._target(mean, total, anchor)
         space = self._space(x.shape[1])
@@ -82,14 +92,14 @@ class MGvMFamily:
 
     def log_density(self, parameters: MGvMComponents, x: FloatArray, near: BoolArray | None = None) -> FloatArray:
         """θ_k·T(φ) - log Z_k, (N, K)."""
-        values = _statistics(x, self.order).T @ parameters.theta.T
+        values = statistics(x, self.order) @ parameters.theta.T
         values -= parameters.log_normalizer
         return values if near is None else np.where(near, values, -np.inf)
 
     def update(self, parameters: MGvMComponents, x: FloatArray, weights: FloatArray) -> MGvMComponents:
         """One Newton step of every component, halved until its objective does not fall."""
         total = weights.sum(axis=0)
-        mean = _mean_statistics(_statistics(x, self.order), weights, total)
+        mean = _mean_statistics(statistics(x, self.order), weights, total)
         used = total > 0.0
         parameters = self._anchor_anew(parameters, _directions(mean, x.shape[1]), used)
         target = self._target(mean, total, parameters.anchor)
@@ -112,36 +122,32 @@ class MGvMFamily:
     def sample(self, parameters: MGvMComponents, labels: IntArray, rng: np.random.Generator) -> FloatArray:
         """Exact draws, (n, D)."""
         out = np.empty((labels.size, parameters.dimension))
-        for k in np.unique(labels):
-            rows = np.flatnonzero(labels == k)
-            out[rows] = exact_grid(self.dist(parameters, int(k))).sample(rows.size, rng)
+        for k, rows in by_component(np.arange(labels.size), labels):
+            out[rows] = exact_grid(self.dist(parameters, k)).sample(rows.size, rng)
         return out
 
     def log_marginal(self, parameters: MGvMComponents, x: FloatArray) -> FloatArray:
         """Log densities (N, K) of the observed angles: f of the observed, plus log Z of the missing given them."""
         out = np.zeros((x.shape[0], parameters.log_normalizer.size))
-        seen = ~np.isnan(x)
-        patterns, which = np.unique(seen, axis=0, return_inverse=True)
-        which = which.reshape(-1)
-        for p, pattern in enumerate(patterns):
-            rows = np.flatnonzero(which == p)
-            if pattern.all():
+        for rows, lost, seen in group_by_missing(x):
+            if not lost.size:
                 out[rows] = self.log_density(parameters, x[rows])
-            elif pattern.any():
-                for k in range(out.shape[1]):
+            elif seen.size:
+                points = x[np.ix_(rows, seen)]
+                for k, log_normalizer in enumerate(parameters.log_normalizer):
                     dist = self.dist(parameters, k)
-                    out[rows, k] = _integrate_missing(dist, x[rows], pattern) - parameters.log_normalizer[k]
+                    out[rows, k] = log_densities(restrict(dist, seen), points) - log_normalizer
+                    out[rows, k] += grid_log_normalizers(condition(dist, seen, unit_points(points)))
         return out
 
     def expect_missing(self, parameters: MGvMComponents, x: FloatArray, labels: IntArray) -> ComplexArray:
         """E[e^{iφ}] (n, D) of missing angles given the others, from exact moments of all rows at once."""
         out = np.zeros(x.shape, dtype=complex)
-        for k in np.unique(labels):
-            rows = np.flatnonzero((labels == k) & ~np.isnan(x).all(axis=1))
-            expected, _ = expectation(self.dist(parameters, int(k)), x[rows])
+        empty = np.isnan(x).all(axis=1)
+        for k, rows in by_component(np.flatnonzero(~empty), labels):
+            expected, _ = expectation(self.dist(parameters, k), x[rows])
             out[rows] = np.ascontiguousarray(expected[:, : 2 * x.shape[1]]).view(complex)
         whole = frame.means(parameters.mean, parameters.anchor, self.order)[:, : 2 * x.shape[1]]
-        empty = np.isnan(x).all(axis=1)
         out[empty] = np.ascontiguousarray(whole).view(complex)[labels[empty]]
         return np.where(np.isnan(x), out, 0.0)
 
@@ -150,16 +156,12 @@ class MGvMFamily:
     ) -> FloatArray:
         """Rows (n, D) completed by draws: all but one missing angle on a grid, the last one a GvM given the others."""
         out = x.copy()
-        gaps = np.isnan(x)
-        empty = gaps.all(axis=1)
-        if empty.any():
-            out[empty] = self.sample(parameters, labels[empty], rng)
-        for k in np.unique(labels):
-            dist = self.dist(parameters, int(k))
-            for pattern in np.unique(gaps[labels == k], axis=0):
-                rows = np.flatnonzero((labels == k) & (gaps == pattern).all(axis=1) & ~empty)
-                if rows.size and pattern.any():
-                    out[rows] = _draw_pattern(dist, x[rows], np.flatnonzero(pattern), rng)
+        for rows, lost, seen in group_by_missing(x):
+            if not seen.size:
+                out[rows] = self.sample(parameters, labels[rows], rng)
+            elif lost.size:
+                for k, mine in by_component(rows, labels):
+                    out[mine] = _draw_pattern(self.dist(parameters, k), x[mine], lost, rng)
         return out
 
     def dist(self, parameters: MGvMComponents, k: int) -> Natural:
@@ -215,48 +217,15 @@ def _check_dimension(dimension: int) -> None:
         )
 
 
-def _statistics(x: FloatArray, order: int) -> FloatArray:
-    """T(φ) (p, N) by columns, in the order of `mgvm.natural.parameters.unpack`."""
-    cosine, sine = np.cos(x.T), np.sin(x.T)
-    size = x.shape[1]
-    out = np.empty((frame.n_statistics(size, order), x.shape[0]))
-    c, s = cosine, sine
-    for t in range(order):
-        if t:
-            c, s = c * cosine - s * sine, s * cosine + c * sine
-        out[2 * t * size : 2 * (t + 1) * size : 2], out[2 * t * size + 1 : 2 * (t + 1) * size : 2] = c, s
-    i, j = np.triu_indices(size, 1)
-    cc, ss, sc, cs = cosine[i] * cosine[j], sine[i] * sine[j], sine[i] * cosine[j], cosine[i] * sine[j]
-    begin, middle = 2 * order * size, 2 * order * size + 2 * i.size
-    out[begin:middle:2], out[begin + 1 : middle : 2] = cc + ss, sc - cs
-    out[middle::2], out[middle + 1 :: 2] = cc - ss, sc + cs
-    return out
-
-
-def _mean_statistics(statistics: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
+def _mean_statistics(rows: FloatArray, weights: FloatArray, total: FloatArray) -> FloatArray:
     """Σ_n w_nk T(φ_n) / Σ_n w_nk, (K, p)."""
-    return (statistics @ weights).T / np.where(total > 0.0, total, 1.0)[:, None]
+    return (rows.T @ weights).T / np.where(total > 0.0, total, 1.0)[:, None]
 
 
 def _directions(mean: FloatArray, dimension: int) -> FloatArray:
     """Mean directions (K, D)."""
     places = 2 * np.arange(dimension)
     return np.arctan2(mean[:, places + 1], mean[:, places])
-
-
-def _integrate_missing(dist: Natural, x: FloatArray, seen: np.ndarray) -> FloatArray:
-    """log of the integral of exp f over the angles that are not seen, at rows x (N, D)."""
-    known, hidden = np.flatnonzero(seen), np.flatnonzero(~seen)
-    z = np.exp(1j * x[:, known])
-    P, Q = dist.P[np.ix_(known, known)], dist.Q[np.ix_(known, known)]
-    value = (z @ dist.a[known].conj()).real
-    for t, harmonic in enumerate(dist.b, start=2):
-        value += (z**t @ harmonic[known].conj()).real
-    value += 0.5 * ((z.conj() @ P) * z).sum(axis=1).real + 0.5 * ((z @ Q.conj()) * z).sum(axis=1).real
-    given = z @ dist.P[np.ix_(hidden, known)].T + z.conj() @ dist.Q[np.ix_(hidden, known)].T
-    both = np.ix_(hidden, hidden)
-    rest = Natural(dist.a[hidden] + given, dist.b[:, hidden], dist.P[both], dist.Q[both])
-    return value + grid_log_normalizers(rest)
 
 
 def _draw_pattern(dist: Natural, x: FloatArray, lost: IntArray, rng: np.random.Generator) -> FloatArray:
@@ -272,12 +241,12 @@ def _draw_pattern(dist: Natural, x: FloatArray, lost: IntArray, rng: np.random.G
         nodes = np.exp(1j * periodic_grid(2 ** math.ceil(math.log2(count))))
         for rows in np.array_split(np.arange(len(x)), -(-len(x) * nodes.size // 400_000)):  # some 20 MB
             eta = _given(dist, z[rows], last)[:, None] + (dist.P[last, first] * nodes + dist.Q[last, first] / nodes)
-            values = gvm_facts(_with_harmonics(dist, eta.ravel(), last), 1).log_normalizer.reshape(eta.shape)
+            values = gvm_facts(with_harmonics(eta.ravel(), dist.b[:, last]), 1).log_normalizer.reshape(eta.shape)
             values = values + (_given(dist, z[rows], first)[:, None].conj() * nodes).real
             values += sum((dist.b[t - 2, first].conj() * nodes**t).real for t in _orders(dist))
             out[rows, first] = GridDensity(values).sample((), rng)
         z[:, first] = np.exp(1j * out[:, first])
-    out[:, last] = wrap(gvm_sample(_with_harmonics(dist, _given(dist, z, last), last), 1, rng)[0])
+    out[:, last] = wrap(gvm_sample(with_harmonics(_given(dist, z, last), dist.b[:, last]), 1, rng)[0])
     return out
 
 
@@ -289,10 +258,3 @@ def _orders(dist: Natural) -> range:
 def _given(dist: Natural, z: ComplexArray, angle: int) -> ComplexArray:
     """η₁ of an angle given the others, those with z = 0 left out."""
     return np.asarray(dist.a[angle] + z @ dist.P[angle] + z.conj() @ dist.Q[angle])
-
-
-def _with_harmonics(dist: Natural, first: ComplexArray, angle: int) -> ComplexArray:
-    """η (n, T) of an angle."""
-    eta = np.empty((first.size, dist.order), dtype=complex)
-    eta[:, 0], eta[:, 1:] = first, dist.b[:, angle]
-    return eta

@@ -22,7 +22,8 @@ from mgvm._grids import log_sum_exp
 from mgvm._numerics.wrapped import image_log_densities, image_moments
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
-from mgvm.mixture.families.base import NEGLIGIBLE, BoolArray, IntArray, count, draw_places
+from mgvm.learning.rows import group_by_missing
+from mgvm.mixture.families.base import NEGLIGIBLE, BoolArray, IntArray, by_component, count, draw_places
 
 
 class WrappedParameters(NamedTuple):
@@ -156,11 +157,8 @@ class WrappedFamily:
 
     def log_marginal(self, parameters: WrappedParameters, x: FloatArray) -> FloatArray:
         """Log densities (N, K) of the observed angles: the normal distribution of some coordinates, wrapped."""
-        seen = ~np.isnan(x)
         out = np.zeros((x.shape[0], count(parameters)))
-        for pattern in np.unique(seen, axis=0):
-            kept = np.flatnonzero(pattern)
-            rows = (seen == pattern).all(axis=1)
+        for rows, _, kept in group_by_missing(x):
             if kept.size:
                 mean, cov = parameters.mean[:, kept], parameters.cov[:, kept[:, None], kept]
                 part = WrappedParameters(mean, cov, parameters.prior[:, kept])
@@ -210,12 +208,8 @@ def _condition(
     Images more than `reach` standard deviations off, e⁻³⁶ of the highest density, are left out; at most `block`
     numbers are held at once.
     """
-    lacking = np.isnan(x)
-    for k in np.unique(labels):
-        for pattern in np.unique(lacking[labels == k], axis=0):
-            missing, seen = np.flatnonzero(pattern), np.flatnonzero(~pattern)
-            if missing.size == 0:
-                continue
+    for some, missing, seen in group_by_missing(x):
+        for k, mine in by_component(some, labels) if missing.size else ():
             mean, cov = parameters.mean[k], parameters.cov[k]
             inverse = np.linalg.inv(cov[np.ix_(seen, seen)])
             gain = cov[np.ix_(missing, seen)] @ inverse
@@ -225,7 +219,6 @@ def _condition(
                 math.tau * np.arange(-m, m + 1) for m in np.maximum(1, (reach * spread / math.tau + 0.5).astype(int))
             ]
             shifts = np.stack(np.meshgrid(*turns), axis=-1).reshape(-1, seen.size) if turns else np.zeros((1, 0))
-            mine = np.flatnonzero((labels == k) & (lacking == pattern).all(axis=1))
             for rows in np.array_split(mine, -(-mine.size * len(shifts) * x.shape[1] // block)):
                 offset = np.asarray(wrap(x[rows][:, seen] - mean[seen]))[:, None, :] + shifts
                 log_weights = -0.5 * np.einsum("nip,pq,niq->ni", offset, inverse, offset, optimize=True)
