@@ -72,6 +72,11 @@ class Natural(NamedTuple):
         """Whether the couplings are stored as sparse matrices."""
         return bool(sparse.issparse(self.P))
 
+    def with_harmonics(self, first: ComplexArray) -> ComplexArray:
+        """η (..., D, T) of GvM distributions of all angles with given η₁ (..., D), their harmonics from b."""
+        rest = np.broadcast_to(self.b.T, first.shape + (self.order - 1,))
+        return np.concatenate([first[..., None], rest], axis=-1)
+
 
 class SparseCoupling(NamedTuple):
     """The coupling C by rows of 2 x 2 blocks: those of angle d stand at indptr[d] : indptr[d + 1]."""
