@@ -91,7 +91,9 @@ class GridResult(TableOfMarginals):
 
     @cached_property
     def _proposal(self) -> CellProposal:
-        return make_proposal(self._nodes)
+        # At the highest concentrations rounding lets a bound fall short of the density by up to 1e-9.
+        bound = bounds(self._nodes.cells, self._nodes.frame) + 1e-9
+        return CellProposal(bound, np.cumsum(np.exp(bound - bound.max())))
 
     def sample(self, n: int, rng: Seed = None) -> FloatArray:
         """Exact independent draws.
@@ -321,17 +323,10 @@ def integrate_moments(nodes: Nodes) -> Expectations:
 
 
 class CellProposal(NamedTuple):
-    """Upper bounds of v - f(anchor) on the cells around the nodes, and sums of their exponentials."""
+    """What draws are proposed by: upper bounds of v - f(anchor) on the cells around the nodes, sums of their exp."""
 
     bound: FloatArray
     mass: FloatArray
-
-
-def make_proposal(nodes: Nodes) -> CellProposal:
-    """What draws of a single distribution are proposed by."""
-    # At the highest concentrations rounding lets a bound fall short of the density by up to 1e-9.
-    bound = bounds(nodes.cells, nodes.frame) + 1e-9
-    return CellProposal(bound, np.cumsum(np.exp(bound - bound.max())))
 
 
 def sample_nodes(nodes: Nodes, proposed: CellProposal, count: int, rng: np.random.Generator) -> FloatArray:

@@ -426,14 +426,13 @@ def choose_prior(model: CircularPCA, Y: FloatArray) -> str:
     held = hold_out_blocks(len(Y))
     if not held.any():
         return "von_mises"
-    scores = {name: _score_prior(model, name, Y[~held], Y[held]) for name in ("uniform", "von_mises", "kernel")}
-    return max(scores, key=lambda name: scores[name])
 
+    def score(name: str) -> float:
+        """Held-out log-likelihood, nats a row, of a point estimate of at most 60 iterations."""
+        trial = clone(model).set_params(prior=name, method="point", verbose=0, max_iter=min(60, int(model.max_iter)))
+        with warnings.catch_warnings():
+            # What the data lack is said once, by the fit that follows.
+            warnings.simplefilter("ignore")
+            return float(trial.fit(Y[~held]).score(Y[held]))
 
-def _score_prior(model: CircularPCA, name: str, train: FloatArray, test: FloatArray) -> float:
-    """Held-out log-likelihood, nats a row, of a point estimate of at most 60 iterations."""
-    trial = clone(model).set_params(prior=name, method="point", verbose=0, max_iter=min(60, int(model.max_iter)))
-    with warnings.catch_warnings():
-        # What the data lack is said once, by the fit that follows.
-        warnings.simplefilter("ignore")
-        return float(np.mean(trial.fit(train).score_samples(test)))
+    return max(("uniform", "von_mises", "kernel"), key=score)

@@ -88,12 +88,11 @@ def _solve(matrix: FloatArray, right: FloatArray, count: FloatArray) -> FloatArr
 
 
 class Skeleton(NamedTuple):
-    """Parents, the cost of every marker's link, what fixed points are, and where (a row for each marker)."""
+    """Parents, the cost of every marker's link, and what fixed points are."""
 
     parents: tuple[int, ...]
     costs: FloatArray
     fixed: str
-    centres: FloatArray
 
 
 def steadiness(apart: FloatArray) -> tuple[float, float]:
@@ -163,7 +162,7 @@ def find_skeleton(markers: FloatArray, *, offset: bool = True) -> Skeleton:
     for i in range(count):
         for j in range(i):
             pairs[i, j] = pairs[j, i] = 0.5 * steadiness(markers[:, i] - markers[:, j])[0]
-    origin = hang_tree(markers, pairs, np.zeros((count, dimension)), "origin")
+    origin = hang_tree(markers, pairs, np.zeros(dimension), "origin")
     if not offset:
         return origin
     each = [markers[:, k] for k in range(count)]
@@ -182,11 +181,11 @@ def find_skeleton(markers: FloatArray, *, offset: bool = True) -> Skeleton:
 
 def _alternate(markers: FloatArray, pairs: FloatArray, centre: FloatArray) -> Skeleton:
     """A tree and the fixed point its roots share, in turns."""
-    found = hang_tree(markers, pairs, np.tile(centre, (markers.shape[1], 1)), "common")
+    found = hang_tree(markers, pairs, centre, "common")
     for _ in range(10):
         roots = [markers[:, k] for k, parent in enumerate(found.parents) if parent < 0]
         centre = fit_centre(roots, float(found.costs.min()))
-        new = hang_tree(markers, pairs, np.tile(centre, (markers.shape[1], 1)), "common")
+        new = hang_tree(markers, pairs, centre, "common")
         if not new.costs.sum() < found.costs.sum():
             break
         found = new
@@ -194,14 +193,14 @@ def _alternate(markers: FloatArray, pairs: FloatArray, centre: FloatArray) -> Sk
 
 
 def hang_tree(markers: FloatArray, pairs: FloatArray, centres: FloatArray, fixed: str) -> Skeleton:
-    """The minimum spanning tree of markers and the fixed points that each may turn about."""
-    count = markers.shape[1]
-    ground = np.array([steadiness(markers[:, k] - centres[k])[0] for k in range(count)])
+    """The minimum spanning tree of markers and the fixed point, one or one for each, that they may turn about."""
+    away = np.swapaxes(markers - centres, 0, 1)
+    ground = np.array([steadiness(apart)[0] for apart in away])
     # The variance of n normal numbers is known to √(2/n): what is as steady within three times that hangs on the fixed
     # point.
     ground /= 1.0 + 3.0 * np.sqrt(2.0 / len(markers))
     parents, costs = span_tree(ground, pairs)
-    return Skeleton(tuple(parents.tolist()), costs, fixed, centres)
+    return Skeleton(tuple(parents.tolist()), costs, fixed)
 
 
 def span_tree(ground: FloatArray, pairs: FloatArray) -> tuple[np.ndarray, FloatArray]:
