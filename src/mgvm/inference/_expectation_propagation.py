@@ -214,11 +214,11 @@ def _find_second(
     if unsure.any():
         begin = evaluate(workspace, tilted_start(workspace, run.state, found, unsure))
         if begin is not None:
-            run = better_first(workspace.problem, run, sweep(begin))[0]
+            run = better_first(workspace.problem, found, run, sweep(begin))[0]
     sign = np.where(turned, -1.0, 1.0)[found.labels]
     sites = run.state.sites
     begin = evaluate(workspace, sites._replace(linear=sites.linear * sign[:, None]))
-    return (run, None) if begin is None else better_first(workspace.problem, run, sweep(begin))
+    return (run, None) if begin is None else better_first(workspace.problem, found, run, sweep(begin))
 
 
 def _problem(
@@ -606,10 +606,10 @@ def _times_precision(problem: Problem, state: ParallelState, vectors: FloatArray
     return np.asarray(out + np.einsum("nij,nj->ni", state.sites.precision, vectors))
 
 
-def better_first(problem: Problem, first: Run, second: Run) -> tuple[Run, Run]:
+def better_first(problem: Problem, found: Symmetry, first: Run, second: Run) -> tuple[Run, Run]:
     """Two runs, the one of larger log Z first; one that did not converge comes last."""
-    ranks = [(run.converged, log_normalizer_shares(problem, run.state).sum()) for run in (first, second)]
-    return (second, first) if ranks[1] > ranks[0] else (first, second)
+    values = [found.total(log_normalizer_shares(problem, run.state)).sum() for run in (first, second)]
+    return (second, first) if (second.converged, values[1]) > (first.converged, values[0]) else (first, second)
 
 
 def add_second(

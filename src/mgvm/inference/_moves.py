@@ -114,15 +114,19 @@ class DenseSweeps(Sweeps):
         alike = not abs(dist.Q).max() and not abs(dist.P.imag).max()
         coupling = np.ascontiguousarray(dense_matrices(dist)[0].real) if alike else dense_coupling(dist)
         self.parameters = DenseDistribution(self._linear, coupling, _second_harmonics(dist))
+        self._known: dict[int, kernel.SweepScratch] = {}
 
     def _scaled(self, scale: float) -> DenseDistribution:
         """The parameters with the couplings times `scale`."""
         return self.parameters if scale == 1.0 else self.parameters._replace(coupling=scale * self.parameters.coupling)
 
     def _scratch(self, x: FloatArray) -> kernel.SweepScratch:
-        """Memory for sweeps of so many chains."""
-        fields = kernel.field_scratch(x.shape[1], len(self.parameters.coupling), self.dist.dimension)
-        return kernel.SweepScratch(kernel.draw_scratch(x.shape[1]), fields)
+        """Memory for sweeps of so many chains, kept for the next."""
+        chains = x.shape[1]
+        if chains not in self._known:
+            fields = kernel.field_scratch(chains, len(self.parameters.coupling), self.dist.dimension)
+            self._known[chains] = kernel.SweepScratch(kernel.draw_scratch(chains), fields)
+        return self._known[chains]
 
     def sweep(self, x: FloatArray, over_relax: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
@@ -267,6 +271,7 @@ class HamiltonianMoves:
         self._observed = self._adapted = 0
         self.step_size = settings.first_size
         self.metric: Metric | None = None
+        self._scratch: kernel.PathScratch | None = None
 
     def observe(self, x: FloatArray) -> None:
         """Take states into the estimate of the precision."""
@@ -288,8 +293,10 @@ class HamiltonianMoves:
         # Uniform up to twice the length that is wanted: no length resonates with every direction.
         longest = min(2.0 * self._settings.path_length / self.step_size, self._settings.most_steps)
         path = Leapfrog(self.step_size, 1 + int(rng.random() * longest))
-        scratch = kernel.path_scratch(x.shape[1], len(self._parameters.coupling), self._distribution.dimension)
-        return float(kernel.hamiltonian_move(self._parameters, x, self.metric, path, rng, scratch))
+        if self._scratch is None:
+            sizes = len(self._parameters.coupling), self._distribution.dimension
+            self._scratch = kernel.path_scratch(x.shape[1], *sizes)
+        return float(kernel.hamiltonian_move(self._parameters, x, self.metric, path, rng, self._scratch))
 
     def _estimate_metric(self, x: FloatArray) -> Metric:
         """The mean precision, with directions that are nearly free given a floor."""
