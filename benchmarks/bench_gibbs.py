@@ -56,7 +56,7 @@ def main():
     rows = []
     for name, make, chains in CASES:
         dist, rng = make(), np.random.default_rng(0)
-        kernel = sweeps(dist._natural, chains)
+        kernel = sweeps(dist._natural)
         x = states(rng.uniform(-np.pi, np.pi, (chains, dist.dimension)))
         out = np.empty((max(1, 20_000 // (dist.dimension * chains)), chains, dist.dimension))
         plans = {str(count): Round(1, count, False, False, np.nan) for count in (0, 4)}

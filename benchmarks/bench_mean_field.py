@@ -16,8 +16,7 @@ from threadpoolctl import threadpool_limits
 from timing import number, table, verdict
 
 from mgvm.inference import ConvergenceWarning, mean_field
-from mgvm.inference._coordinate_ascent import DenseSweeper, gvm_step, sweeper
-from mgvm.inference._mean_field import planes
+from mgvm.inference._coordinate_ascent import DenseSweeper, gvm_step, planes, sweeper
 from mgvm.natural.parameters import Natural
 
 

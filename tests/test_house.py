@@ -38,7 +38,6 @@ TESTED_BY_THEMSELVES = {
     "mgvm.inference._exact_grid": "numerics: batches, draws of cells",
     "mgvm.inference._expectation_propagation": "numerics: shifts of a mode",
     "mgvm.inference._grid_cells": "numerics: bounds on cells",
-    "mgvm.inference._mean_field": "numerics: planes of an update",
     "mgvm.inference._moves": "numerics: each move leaves its target as it is",
     "mgvm.inference._planar_gaussian": "numerics: 2 x 2 algebra",
     "mgvm.inference._tilted": "numerics: tilted moments",

@@ -13,7 +13,7 @@ from scipy.special import i0e
 
 from mgvm import GridDensity, GvM, MGvM
 from mgvm.inference import ChainResult, LogNormalizer, exact_chain
-from mgvm.inference._exact_chain import Messages, chain_log_normalizers
+from mgvm.inference._exact_chain import Messages
 from mgvm.natural import Natural, concentrations, forest, natural
 
 CHAIN = [(0, 1), (1, 2)]
@@ -262,7 +262,7 @@ def test_log_normalizers_of_a_batch():
     rng = np.random.default_rng(12)
     a, b, P, Q = random_forest(rng, 9)
     many = a + rng.normal(size=(2, 3, 9))
-    found = chain_log_normalizers(Natural(many, b, P, Q))
+    found = MGvM(many, b, P, Q).log_normalizer(method="chain")
     assert found.shape == (2, 3)
     assert found[1, 2] == pytest.approx(float(exact_chain(Natural(many[1, 2], b, P, Q)).log_normalizer), rel=1e-14)
 

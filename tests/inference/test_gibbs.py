@@ -153,7 +153,7 @@ def test_reflection_crosses_between_the_two_senses_of_a_frustrated_ring(size, co
 
 def test_reflection_is_exact_beside_fields_and_couplings_of_both_kinds():
     dist = natural(random_distribution(5, 4, 2, 0.7))
-    kernel = DenseSweeps(dist, 6)
+    kernel = DenseSweeps(dist)
     x = states(np.random.default_rng(0).uniform(-np.pi, np.pi, (6, 4)))
     before, pairs = angles(x), np.zeros((5, 6))
     compiled._sums_inside(kernel.parameters.coupling, x, pairs)
@@ -226,7 +226,7 @@ def test_half_turns_visit_the_states_of_their_ising_model(order, by_rows):
         if by_rows:
             compiled.half_turns_by_rows(*rows, odd_harmonics(dist, x), x, rng)
         else:
-            compiled._half_turns(DenseSweeps(dist, 2000).parameters, x, rng)
+            compiled._half_turns(DenseSweeps(dist).parameters, x, rng)
         if move == moves - 1:  # chains are independent, and long enough to have forgotten where they began
             away = np.cos(angles(x) - begin) < 0.0
             counts += np.bincount(away @ [8, 4, 2, 1], minlength=16)

@@ -13,8 +13,7 @@ from torus_distributions import rotated
 from mgvm import GvM, VonMises, _progress
 from mgvm._numerics.gvm import gvm_facts
 from mgvm.inference import ConvergenceWarning, _coordinate_ascent, mean_field
-from mgvm.inference._coordinate_ascent import gvm_step, sweeper, von_mises_step
-from mgvm.inference._mean_field import planes
+from mgvm.inference._coordinate_ascent import gvm_step, planes, sweeper, von_mises_step
 from mgvm.natural import Natural, concentrations
 
 

@@ -12,8 +12,7 @@ from portable import exp, polar
 from mgvm import GvM
 from mgvm._numerics.gvm import gvm_facts
 from mgvm.inference import _coordinate_ascent, mean_field
-from mgvm.inference._coordinate_ascent import gvm_step, sweeper
-from mgvm.inference._mean_field import planes
+from mgvm.inference._coordinate_ascent import gvm_step, planes, sweeper
 from mgvm.natural import Natural, dense_coupling
 
 

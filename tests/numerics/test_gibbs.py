@@ -34,9 +34,9 @@ def over_relax(dist, phi, scale=1.0):
 
 
 KERNELS = {
-    "dense": lambda dist, chains: DenseSweeps(dist, chains),
-    "sparse": lambda dist, chains: SparseSweeps(as_sparse(dist), chains),
-    "general": lambda dist, chains: GeneralSweeps(dist, chains),
+    "dense": DenseSweeps,
+    "sparse": lambda dist: SparseSweeps(as_sparse(dist)),
+    "general": GeneralSweeps,
 }
 
 
@@ -50,7 +50,7 @@ def test_over_relaxation(dimension, chains, alike, kernel):
     phi = rng.uniform(-np.pi, np.pi, (chains, dimension))
     for scale in (1.0, 0.3):
         x = states(phi)
-        KERNELS[kernel](dist, chains).sweep(x, True, rng, scale)
+        KERNELS[kernel](dist).sweep(x, True, rng, scale)
         np.testing.assert_allclose(np.exp(1j * angles(x)), np.exp(1j * over_relax(dist, phi, scale)), atol=1e-11)
 
 
@@ -58,7 +58,7 @@ def test_over_relaxation(dimension, chains, alike, kernel):
 def test_pull_is_the_coupling_times_the_state(kernel):
     dist = random_distribution(5, 3)
     phi = np.random.default_rng(1).uniform(-np.pi, np.pi, (3, 5))
-    pull = KERNELS[kernel](dist, 3).pull(states(phi))
+    pull = KERNELS[kernel](dist).pull(states(phi))
     z = np.exp(1j * phi.T)
     np.testing.assert_allclose(pull[0::2] + 1j * pull[1::2], dist.P @ z + dist.Q @ z.conj(), atol=1e-12)
 
@@ -67,7 +67,7 @@ def test_over_relaxation_keeps_the_density_of_distributions_without_second_harmo
     dist = random_distribution(6, 2)
     phi = np.random.default_rng(2).uniform(-np.pi, np.pi, (4, 6))
     x = states(phi)
-    DenseSweeps(dist, 4).sweep(x, True, np.random.default_rng(0))
+    DenseSweeps(dist).sweep(x, True, np.random.default_rng(0))
     for before, after in zip(phi, angles(x), strict=True):
         assert torus.log_density(after, *dist) == pytest.approx(torus.log_density(before, *dist), abs=1e-10)
 
@@ -78,7 +78,7 @@ def test_a_turn_moves_the_block_as_one(order, block):
     dist = random_distribution(4, 4, order=order)
     phi = np.random.default_rng(3).uniform(-np.pi, np.pi, (5, 4))
     x = states(phi)
-    rotate(DenseSweeps(dist, 5), x, np.random.default_rng(0), block)
+    rotate(DenseSweeps(dist), x, np.random.default_rng(0), block)
     step = np.exp(1j * (angles(x) - phi))
     moved = np.arange(4) if block is None else block
     np.testing.assert_allclose(step[:, moved], step[:, moved[:1]] * np.ones(len(moved)), atol=1e-12)
@@ -91,9 +91,9 @@ def test_a_field_of_zero_moves_nothing():
         np.zeros(2, complex), np.zeros((0, 2), complex), np.zeros((2, 2), complex), np.zeros((2, 2), complex)
     )
     phi = np.array([[0.3, -2.0]])
-    for make in (lambda: DenseSweeps(dist, 1), lambda: GeneralSweeps(dist, 1)):
+    for kernel in (DenseSweeps, GeneralSweeps):
         x = states(phi)
-        make().sweep(x, True, np.random.default_rng(0))
+        kernel(dist).sweep(x, True, np.random.default_rng(0))
         np.testing.assert_allclose(angles(x), phi, atol=1e-15)
 
 
@@ -103,7 +103,7 @@ def test_states_stay_on_the_circle(kernel, order):
     dist = random_distribution(9, 5, order=order)
     rng = np.random.default_rng(4)
     x = states(rng.uniform(-np.pi, np.pi, (3, 9)))
-    engine = KERNELS[kernel](dist, 3)
+    engine = KERNELS[kernel](dist)
     for reflect in (False, True, True, False, True):
         engine.sweep(x, reflect, rng)
     np.testing.assert_allclose(x[0::2] ** 2 + x[1::2] ** 2, 1.0, atol=1e-13)

@@ -46,7 +46,7 @@ def test_short_steps_hardly_change_the_energy(name, chains):
     start = states(rng.uniform(-np.pi, np.pi, (chains, dist.dimension)))
     lost = []
     for size in (0.02, 0.01):
-        moves = HamiltonianMoves(DenseSweeps(dist, chains), chains)
+        moves = HamiltonianMoves(DenseSweeps(dist))
         x = start.copy()
         moves.observe(x)
         moves.step_size = size
@@ -61,7 +61,7 @@ def test_rejected_moves_leave_the_state_alone():
     dist = DISTS["order 2"]._replace(a=1e6 * DISTS["order 2"].a)
     x = states(np.zeros((4, 9)))
     before = angles(x)
-    moves = HamiltonianMoves(DenseSweeps(dist, 4), 4)
+    moves = HamiltonianMoves(DenseSweeps(dist))
     moves.metric = Metric(np.eye(9), np.eye(9))  # far too long steps for so narrow a distribution
     moves.step_size = 1.0
     assert moves.run(x, np.random.default_rng(0)) < 1e-6
@@ -71,7 +71,7 @@ def test_rejected_moves_leave_the_state_alone():
 def test_the_step_is_learnt():
     dist = DISTS["order 2"]
     x = states(np.random.default_rng(3).uniform(-np.pi, np.pi, (8, 9)))
-    moves = HamiltonianMoves(DenseSweeps(dist, 8), 8)
+    moves = HamiltonianMoves(DenseSweeps(dist))
     rng = np.random.default_rng(4)
     moves.step_size = 1e-3
     moves.observe(x)

@@ -256,11 +256,16 @@ def test_the_choice_is_the_best_of_what_was_left_out(monkeypatch):
     scores = {"uniform": 0.1, "von_mises": 0.3, "kernel": 0.2}
     seen = []
 
-    def score(model, name, train, test):
-        seen.append((name, len(train), len(test)))
-        return scores[name]
+    def fit(model, X):
+        model.n_rows_ = len(X)
+        return model
 
-    monkeypatch.setattr(estimator, "_score_prior", score)
+    def score(model, X):
+        seen.append((model.prior, model.n_rows_, len(X)))
+        return scores[model.prior]
+
+    monkeypatch.setattr(CircularPCA, "fit", fit)
+    monkeypatch.setattr(CircularPCA, "score", score)
     assert estimator.choose_prior(CircularPCA(2), Y) == "von_mises"
     assert seen == [("uniform", 36, 24), ("von_mises", 36, 24), ("kernel", 36, 24)]
     assert estimator.choose_prior(CircularPCA(2), Y[:9]) == "von_mises"

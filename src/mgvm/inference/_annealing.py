@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import warnings
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
@@ -11,7 +11,7 @@ import numpy as np
 from mgvm import _validation as check
 from mgvm._numerics.gvm import gvm_facts, gvm_sample
 from mgvm._progress import Progress, reporter
-from mgvm._validation import ComplexArray, FloatArray, Seed
+from mgvm._validation import FloatArray, Seed
 from mgvm.circle.grid_density import GridDensity
 from mgvm.inference._gibbs import average_conditionals
 from mgvm.inference._mean_field import mean_field
@@ -126,7 +126,7 @@ def annealed_log_normalizer(
     chains = check.integer(n_chains, "n_chains", minimum=2)
     source = check.generator(rng)
     scales = _schedule(parameters, n_steps, source, settings)
-    kernel, x, start = sweeps(parameters, chains), *_uncoupled(parameters, chains, source)
+    kernel, x, start = sweeps(parameters), *_uncoupled(parameters, chains, source)
     weights, trace = np.zeros(chains), np.empty(len(scales) - 1)
     report = reporter(progress, "annealing")
     for step in range(len(trace)):
@@ -136,28 +136,24 @@ def annealed_log_normalizer(
         _round(kernel, x, scales[step + 1], source)
         report(step + 1, len(trace))
     estimate = _estimate(start, weights, settings.least_effective)
-    result = AnnealingResult(estimate, False, trace, scales, weights, angles(x), parameters)
     bound = _bound(parameters) if parameters.dimension <= settings.largest_bounded else -np.inf
+    doubt = ""
     if bound > estimate + 3.0 * estimate.standard_error + 1e-9:
-        warnings.warn(
+        doubt = (
             f"log Z = {float(estimate):.6g} lies below the mean-field bound {bound:.6g}: growing couplings took all "
             "chains into one mode, not the heaviest. Take far more steps (n_steps), an exact engine where the "
-            "distribution allows (exact_grid for D <= 3, exact_chain), or the bound itself",
-            ConvergenceWarning,
-            stacklevel=2,
+            "distribution allows (exact_grid for D <= 3, exact_chain), or the bound itself"
         )
-        return result
-    if estimate.effective_sample_size < settings.least_effective * chains:
-        warnings.warn(
+    elif estimate.effective_sample_size < settings.least_effective * chains:
+        doubt = (
             f"log Z = {float(estimate):.6g} rests on {estimate.effective_sample_size:.1f} effective chains of "
             f"{chains}, and its standard error {estimate.standard_error:.2g} is itself uncertain. Take more steps than "
             f"n_steps={len(trace)}, or an exact engine where the distribution allows (exact_grid for D <= 3, "
-            "exact_chain)",
-            ConvergenceWarning,
-            stacklevel=2,
+            "exact_chain)"
         )
-        return result
-    return replace(result, converged=True)
+    if doubt:
+        warnings.warn(doubt, ConvergenceWarning, stacklevel=2)
+    return AnnealingResult(estimate, not doubt, trace, scales, weights, angles(x), parameters)
 
 
 def _bound(dist: Natural) -> float:
@@ -169,7 +165,7 @@ def _bound(dist: Natural) -> float:
 
 def _uncoupled(dist: Natural, chains: int, rng: np.random.Generator) -> tuple[FloatArray, float]:
     """Exact draws of the distribution without its couplings, as states, and its log normaliser."""
-    eta: ComplexArray = np.concatenate([dist.a[None], dist.b]).T
+    eta = dist.with_harmonics(dist.a)
     return states(gvm_sample(eta, chains, rng)), float(gvm_facts(eta).log_normalizer.sum())
 
 
@@ -190,7 +186,7 @@ def _schedule(dist: Natural, n_steps: int | None, rng: np.random.Generator, sett
     A step Δβ adds variance (Δβ)² Var u to the log weights. With equal steps of the length L = ∫ √Var(u) dβ, the
     whole way adds L²/n: the pilot chains measure L and its growth, and n follows.
     """
-    kernel, (x, _) = sweeps(dist, settings.pilot_chains), _uncoupled(dist, settings.pilot_chains, rng)
+    kernel, (x, _) = sweeps(dist), _uncoupled(dist, settings.pilot_chains, rng)
     scales, length = [0.0], [0.0]
     while scales[-1] < 1.0:
         deviation = max(float(_energy(kernel, x).std()), 1e-12)

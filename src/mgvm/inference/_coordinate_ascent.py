@@ -10,9 +10,9 @@ only if that did not fall; otherwise the column goes back and takes a plain swee
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
@@ -64,7 +64,6 @@ class AscentOutcome:
     first: FloatArray
     energy: FloatArray
     converged: np.ndarray
-    merged: np.ndarray  # stopped because another start of the same distribution had come to the same place
     sweeps: np.ndarray
     trace: FloatArray  # (sweeps, n); a column's last value is repeated
     interrupted: bool
@@ -95,7 +94,7 @@ class Ascent:
         count, shape = dist.size, state.a.shape
         self.out = AscentOutcome(
             np.zeros(shape), np.zeros(shape), self.energy.copy(), np.zeros(count, dtype=bool),
-            np.zeros(count, dtype=bool), np.zeros(count, dtype=int), np.zeros((0, count)), False,
+            np.zeros(count, dtype=int), np.zeros((0, count)), False,
         )  # fmt: skip
 
     def run(self, max_sweeps: int, report: Callable[[int, int], object] | None = None) -> AscentOutcome:
@@ -130,14 +129,11 @@ class Ascent:
         self.least = np.where(self.idle == 0, state.moved, self.least)
         moving = (~(state.moved <= self.tolerance**2) & (self.idle < self.settings.idle_sweeps)) | fell
         if sweep >= self.settings.plain_sweeps:
-            self._keep()
+            # Anderson's history refers to the array, so it is a new one.
+            self.kept_pack, self.kept_first = state.pack.copy(), state.first.copy()
             if moving.any():
                 self._extrapolate(before, fell, sweep)
         return moving
-
-    def _keep(self) -> None:
-        """Remember where the columns are: Anderson's history refers to the array, so it is a new one."""
-        self.kept_pack, self.kept_first = self.state.pack.copy(), self.state.first.copy()
 
     def _extrapolate(self, before: FloatArray, fell: np.ndarray, sweep: int) -> None:
         """Put the input of the next sweep into the state: a Newton step, or Anderson's combination."""
@@ -155,7 +151,7 @@ class Ascent:
             self.history = Anderson(window, rows, self.kept_pack)
         else:
             self.history.forget(fell)
-            self.history.push(before, self.kept_pack, ~fell)
+            self.history.push(self.kept_pack[:rows] - before, self.kept_pack, ~fell)
             state.pack[...], self.extrapolated = self.history.next_input()
 
     def _go_back(self, columns: np.ndarray) -> None:
@@ -170,7 +166,6 @@ class Ascent:
         converged = ~moving
         if self.columns.size > 1 and sweep >= self.settings.plain_sweeps and sweep & (sweep - 1) == 0:
             merged = self._meeting() & moving
-        out.merged[self.columns[merged]] = True
         out.converged[self.columns[converged]] = True
         stop = converged | merged
         if stop.any() and (stop.all() or stop.mean() >= self.settings.shrink or merged.any()):
@@ -363,7 +358,17 @@ def _bessel_ratios(
     return ratios[:, 1:-2], np.where(wide, slopes[:, 1:-1], narrow), np.where(wide, bends, bent)
 
 
-# ---- sweeps ---------------------------------------------------------------------------------------------------------
+# ---- states ---------------------------------------------------------------------------------------------------------
+
+
+def planes(values: ComplexArray) -> FloatArray:
+    """Complex numbers (n, D) as cosine and sine parts (D, 2, n)."""
+    return np.ascontiguousarray(np.stack([values.real.T, values.imag.T], axis=1))
+
+
+def complexes(parts: FloatArray) -> ComplexArray:
+    """Cosine and sine parts (D, 2, n) as complex numbers (n, D)."""
+    return np.ascontiguousarray((parts[:, 0] + 1j * parts[:, 1]).T)
 
 
 @dataclass
@@ -399,64 +404,62 @@ class AscentState:
         return AscentState(a, pack, first, local, self.moved[columns])
 
 
-def _new_state(a: FloatArray, pack: FloatArray) -> AscentState:
-    """A state whose factors are not known yet."""
-    count = a.shape[2]
-    return AscentState(a, pack, np.full(a.shape, np.nan), np.zeros((a.shape[0], count)), np.zeros(count))
-
-
-class Sweeper(Protocol):
-    """A distribution's couplings, ready to sweep."""
-
-    @property
-    def b(self) -> ComplexArray:
-        """Harmonics from the second on, (T - 1, D)."""
-
-    @property
-    def coupling(self) -> SparseCoupling | None:
-        """The coupling of a sparse distribution."""
-
-    @property
-    def conditional(self) -> bool:
-        """Whether a factor is the whole conditional, so that m answers to the field by its covariance."""
-
-    def state(self, a: FloatArray, m: FloatArray) -> AscentState:
-        """A state with given moments."""
-
-    def sweep(self, state: AscentState) -> FloatArray:
-        """Update every factor once; returns the free energies (n,)."""
-
-    def multiply(self, m: FloatArray) -> FloatArray:
-        """C m for m (D, 2, n)."""
+# ---- sweeps ---------------------------------------------------------------------------------------------------------
 
 
 def sweeper(dist: Natural, step: Step) -> Sweeper:
     """The sweeps that fit the distribution's storage."""
-    b = _harmonics(dist)
-    return (
-        SparseSweeper(sparse_coupling(dist), b, step) if dist.is_sparse else DenseSweeper(dense_coupling(dist), b, step)
-    )
+    # At least one row of harmonics, so that order 1 runs as order 2; writable, as the compiled loops were built for.
+    b = np.array(dist.b) if dist.order > 1 else np.zeros((1, dist.dimension), dtype=complex)
+    if dist.is_sparse:
+        return SparseSweeper(sparse_coupling(dist), b, step)
+    return DenseSweeper(dense_coupling(dist), b, step)
 
 
-def _harmonics(dist: Natural) -> ComplexArray:
-    """b as a writable array of at least one row, so that order 1 runs as order 2."""
-    return np.array(dist.b) if dist.order > 1 else np.zeros((1, dist.dimension), dtype=complex)
+class Sweeper(ABC):
+    """A distribution's couplings and harmonics b from the second on, (T - 1, D), ready to sweep."""
+
+    _keeps_field: bool  # whether states hold C m beside m
+
+    def __init__(self, b: ComplexArray, step: Step) -> None:
+        self.b, self._step = b, step
+        # Whether a factor is the whole conditional, so that m answers to the field by its covariance.
+        self.conditional = step is gvm_step
+
+    def state(self, a: FloatArray, m: FloatArray) -> AscentState:
+        """A state with given moments, whose factors are not known yet."""
+        size, _, count = a.shape
+        parts = (m, self.multiply(m)) if self._keeps_field else (m,)
+        pack = np.concatenate([part.reshape(2 * size, -1) for part in parts])
+        return AscentState(a, pack, np.full(a.shape, np.nan), np.zeros((size, count)), np.zeros(count))
+
+    @abstractmethod
+    def sweep(self, state: AscentState) -> FloatArray:
+        """Update every factor once; returns the free energies (n,)."""
+
+    @abstractmethod
+    def multiply(self, m: FloatArray) -> FloatArray:
+        """C m for m (D, 2, n)."""
+
+    def _update(self, rows: np.ndarray, eta: ComplexArray, state: AscentState) -> None:
+        """New factors of some angles, whose natural parameters eta (rows · n, T) have the field of the others."""
+        first = np.empty(0, dtype=complex)  # as they are, for steps that need them
+        if not self.conditional:
+            first = (state.first[rows, 0] + 1j * state.first[rows, 1]).ravel()
+        store_moments(rows, *self._step(eta, first), state.tables)
 
 
-class SparseSweeper:
+class SparseSweeper(Sweeper):
     """Sparse couplings: angles of one color are not coupled to each other and are updated together."""
 
+    _keeps_field = False
+
     def __init__(self, coupling: SparseCoupling, b: ComplexArray, step: Step) -> None:
+        super().__init__(b, step)
         self.coupling = coupling
-        self.b, self._step = b, step
-        self.conditional = step is gvm_step
         colors = greedy_coloring(coupling.indptr, coupling.indices)
         order = np.argsort(colors, kind="stable")
         self._colors = np.split(order, np.cumsum(np.bincount(colors))[:-1])
-
-    def state(self, a: FloatArray, m: FloatArray) -> AscentState:
-        """A state with given moments."""
-        return _new_state(a, m.reshape(2 * a.shape[0], -1).copy())
 
     def multiply(self, m: FloatArray) -> FloatArray:
         """C m for m (D, 2, n)."""
@@ -473,31 +476,24 @@ class SparseSweeper:
                 rows = color[begin : begin + rows_at_once]
                 eta = buffer[: rows.size * count]
                 gather_fields(rows, self.coupling, state.a, self.b, m, eta)
-                store_moments(rows, *self._step(eta, _first_of(state, rows, self._step)), state.tables)
+                self._update(rows, eta, state)
         return np.asarray(sparse_energies(self.coupling, state.a, m, state.local))
 
 
-class DenseSweeper:
+class DenseSweeper(Sweeper):
     """Dense couplings: angles one after another, in blocks whose change reaches the field of all angles at once.
 
     The field C m is so always up to date, and with it the free energy, though C is read only once a sweep.
     """
 
+    _keeps_field = True
     _block_size = 64  # angles of a block
     _few = 24  # columns up to which a block of order 2 runs in one compiled loop
 
     def __init__(self, C: FloatArray, b: ComplexArray, step: Step) -> None:
+        super().__init__(b, step)
         self.C = C
-        self.coupling: None = None
-        self.b, self._step = b, step
-        self.conditional = step is gvm_step
         self._sweeps = 0
-
-    def state(self, a: FloatArray, m: FloatArray) -> AscentState:
-        """A state with given moments."""
-        return _new_state(
-            a, np.concatenate([m.reshape(2 * a.shape[0], -1), self.multiply(m).reshape(2 * a.shape[0], -1)])
-        )
 
     def multiply(self, m: FloatArray) -> FloatArray:
         """C m for m (D, 2, n)."""
@@ -531,7 +527,7 @@ class DenseSweeper:
 
     def _update_stepwise(self, begin: int, state: AscentState, field: FloatArray, change: FloatArray) -> None:
         """Update the angles of a block by any factor function and note their changes."""
-        m, count, tables = state.m, state.a.shape[2], state.tables
+        m, count = state.m, state.a.shape[2]
         eta = np.empty((count, 1 + self.b.shape[0]), dtype=complex)
         for k in range(change.shape[0]):
             d = begin + k
@@ -541,17 +537,8 @@ class DenseSweeper:
             eta[:, 0].real, eta[:, 0].imag = pull
             eta[:, 1:] = self.b[:, d]
             change[k] = -m[d]
-            row = np.array([d])
-            store_moments(row, *self._step(eta, _first_of(state, row, self._step)), tables)
+            self._update(np.array([d]), eta, state)
             change[k] += m[d]
-
-
-def _first_of(state: AscentState, rows: np.ndarray, step: Step) -> ComplexArray:
-    """First natural parameters of some factors as they are, for steps that need them."""
-    if step is gvm_step:
-        return np.empty(0, dtype=complex)
-    first = state.first[rows]
-    return (first[:, 0] + 1j * first[:, 1]).ravel()
 
 
 # ---- acceleration ---------------------------------------------------------------------------------------------------
@@ -560,18 +547,18 @@ def _first_of(state: AscentState, rows: np.ndarray, step: Step) -> ComplexArray:
 class Anderson:
     """Anderson acceleration of a fixed-point map, column by column.
 
-    From inputs x_k and outputs y_k of the map, with residuals r_k = y_k - x_k, the next input is
+    From outputs y_k of the map and residuals r_k, which vanish at the fixed point, the next input is
 
         y_k - Σ_j γ_j (y_{j+1} - y_j),   γ = argmin |r_k - Σ_j γ_j (r_{j+1} - r_j)|²,
 
-    over the last few j: on a linear map this is GMRES. Kept are differences of residuals (window, rows, n) and of
-    outputs (window, rows + more, n) of n columns.
+    over the last few j: with r_k = y_k - x_k, on a linear map, this is GMRES. Kept are differences of residuals
+    (window, rows, n) and of outputs (window, outputs, n) of n columns.
     """
 
     def __init__(self, window: int, rows: int, output: FloatArray) -> None:
-        total, count = output.shape
+        count = output.shape[1]
         self._residuals = np.zeros((window, rows, count))
-        self._outputs = np.zeros((window, total, count))
+        self._outputs = np.zeros((window, *output.shape))
         self._gram = np.zeros((window, window, count))
         self._fresh = np.ones(count, dtype=bool)  # columns without a last residual
         self._last_residual = np.zeros((rows, count))
@@ -590,27 +577,26 @@ class Anderson:
             setattr(self, name, np.ascontiguousarray(getattr(self, name)[..., columns]))
         self._last_output = output
 
-    def push(self, x: FloatArray, y: FloatArray, accepted: np.ndarray) -> None:
-        """Note that the map took x (rows, n) to y (rows + more, n), kept by reference.
+    def push(self, residual: FloatArray, output: FloatArray, accepted: np.ndarray) -> None:
+        """Note a residual (rows, n) and an output (outputs, n) of the map, both kept by reference.
 
-        In columns not accepted, y is the last output once more.
+        In columns not accepted, the output is the last one once more.
         """
-        rows, slot = x.shape[0], self._slot
-        residual = y[:rows] - x
+        slot = self._slot
         known = accepted & ~self._fresh
         np.subtract(residual, self._last_residual, out=self._residuals[slot])
-        np.subtract(y, self._last_output, out=self._outputs[slot])
+        np.subtract(output, self._last_output, out=self._outputs[slot])
         if not known.all():
             self._residuals[slot][:, ~known] = 0.0
             self._outputs[slot][:, ~known] = 0.0
         row = _products(self._residuals, self._residuals[slot])
         self._gram[slot], self._gram[:, slot] = row, row
-        self._last_residual, self._last_output = residual, y
+        self._last_residual, self._last_output = residual, output
         self._fresh[accepted] = False
         self._slot = (slot + 1) % self._residuals.shape[0]
 
     def next_input(self) -> tuple[FloatArray, np.ndarray]:
-        """The next input (rows + more, n), and which columns were extrapolated at all."""
+        """The next input (outputs, n), and which columns were extrapolated at all."""
         weights = _solve_gram(self._gram, _products(self._residuals, self._last_residual))
         # Beyond, the history says nothing; False for NaN too.
         sound = np.abs(weights).sum(axis=0) < 1e3
@@ -630,25 +616,12 @@ def _products(stack: FloatArray, one: FloatArray) -> FloatArray:
 
 
 def _solve_gram(gram: FloatArray, right: FloatArray) -> FloatArray:
-    """Solve symmetric systems gram (k, k, n), columns at once, by elimination; dependent directions get zero.
-
-    The number of equations is small and that of columns large, so the loops run over equations.
-    """
-    size = gram.shape[0]
-    matrix, answer = gram.copy(), right.copy()
-    scale = np.einsum("jjn->jn", gram)
-    keep = np.zeros((size, gram.shape[2]), dtype=bool)
-    for j in range(size):
-        keep[j] = matrix[j, j] > 1e-13 * size * scale[j]  # below is rounding
-        inverse = np.where(keep[j], 1.0 / np.where(keep[j], matrix[j, j], 1.0), 0.0)
-        for i in range(j + 1, size):
-            factor = matrix[i, j] * inverse
-            matrix[i, j + 1 :] -= factor * matrix[j, j + 1 :]
-            answer[i] -= factor * answer[j]
-    for j in range(size - 1, -1, -1):
-        answer[j] -= np.einsum("kn,kn->n", matrix[j, j + 1 :], answer[j + 1 :])
-        answer[j] = np.where(keep[j], answer[j] / np.where(keep[j], matrix[j, j], 1.0), 0.0)
-    return answer
+    """Solve symmetric systems gram (k, k, n), columns at once; a ridge beyond rounding is for dependent directions."""
+    systems = np.moveaxis(gram, 2, 0).copy()
+    diagonal = np.einsum("njj->nj", systems)
+    diagonal *= 1.0 + 1e-13 * len(gram)
+    diagonal += 1e-300  # directions that are not there yet
+    return np.asarray(np.linalg.solve(systems, right.T[..., None])[..., 0].T, dtype=np.float64)
 
 
 def newton_step(sweeper: Sweeper, state: AscentState, effort: int) -> FloatArray:
@@ -662,7 +635,7 @@ def newton_step(sweeper: Sweeper, state: AscentState, effort: int) -> FloatArray
     reduction = 1e-4
     V = _covariances(state.first, sweeper.b)
     right = state.a + sweeper.multiply(state.m) - state.first
-    if sweeper.coupling is not None:
+    if isinstance(sweeper, SparseSweeper):
         step = np.empty_like(right)
         sparse_newton(sweeper.coupling, V, right, step, effort, reduction)
         return step.reshape(-1, right.shape[2])

@@ -180,7 +180,7 @@ class Messages:
 
     def __init__(self, dist: Natural, forest: Forest, count: int):
         self.forest, self.count = forest, count
-        self.natural = np.concatenate([dist.a[None], dist.b]).T  # (D, T)
+        self.natural = dist.with_harmonics(dist.a)  # (D, T), without the couplings
         self.couplings = edge_couplings(dist, forest)
         self.curvature = concentrations(dist)
         self.belief = self._sites(count)

@@ -91,7 +91,9 @@ class GridResult(TableOfMarginals):
 
     @cached_property
     def _proposal(self) -> CellProposal:
-        return make_proposal(self._nodes)
+        # At the highest concentrations rounding lets a bound fall short of the density by up to 1e-9.
+        bound = bounds(self._nodes.cells, self._nodes.frame) + 1e-9
+        return CellProposal(bound, np.cumsum(np.exp(bound - bound.max())))
 
     def sample(self, n: int, rng: Seed = None) -> FloatArray:
         """Exact independent draws.
@@ -159,7 +161,7 @@ def exact_grid(dist: TorusDistribution, *, settings: GridSettings = DEFAULT_SETT
     parameters = _dense(natural(dist))
     single = parameters._replace(a=parameters.a[None])
     order = analytic_last(single)
-    found = find_nodes(reorder(single, order), settings=settings)
+    found = find_nodes(reorder(single, order), settings)
     value = float(found.frame.base[0] + found.weights()[0][0])
     return GridResult(LogNormalizer(value, method="quadrature"), single, order, found)
 
@@ -216,31 +218,19 @@ class Integrals(NamedTuple):
 
 
 def integrate_batch(dist: Natural, settings: GridSettings = DEFAULT_SETTINGS) -> Integrals:
-    """log Z of distributions a (m, D), analytic angle last, so many at a time as memory allows."""
-    rows = (1 << 14, 1 << 12, 1 << 8)[dist.dimension - 1]
-    parts = [
-        _integrate_halves(dist._replace(a=dist.a[begin : begin + rows]), settings)
-        for begin in range(0, dist.a.shape[0], rows)
-    ]
-    return _concatenate(parts) if parts else Integrals(np.zeros(0), np.zeros(0), np.zeros((0, dist.dimension)))
-
-
-def _integrate_halves(dist: Natural, settings: GridSettings) -> Integrals:
-    """The same for a batch that is halved until its nodes fit."""
-    try:
-        found = find_nodes(dist, settings=settings)
-    except TooManyNodesError:
-        half = dist.a.shape[0] // 2
-        if half == 0:
-            raise
-        halves = (dist.a[:half], dist.a[half:])
-        return _concatenate([_integrate_halves(dist._replace(a=part), settings) for part in halves])
-    return Integrals(found.frame.base, found.weights()[0], np.broadcast_to(found.frame.anchor, dist.a.shape))
-
-
-def _concatenate(parts: list[Integrals]) -> Integrals:
-    """The integrals of several batches as those of one."""
-    return Integrals(*(np.concatenate(column) for column in zip(*parts, strict=True)))
+    """log Z of distributions a (m, D), analytic angle last; a batch is halved until its nodes fit."""
+    count = dist.a.shape[0]
+    if count == 0:
+        return Integrals(np.zeros(0), np.zeros(0), np.zeros((0, dist.dimension)))
+    if count <= (1 << 14, 1 << 12, 1 << 8)[dist.dimension - 1]:
+        try:
+            found = find_nodes(dist, settings)
+            return Integrals(found.frame.base, found.weights()[0], np.broadcast_to(found.frame.anchor, dist.a.shape))
+        except TooManyNodesError:
+            if count == 1:
+                raise
+    halves = [integrate_batch(dist._replace(a=part), settings) for part in np.array_split(dist.a, 2)]
+    return Integrals(*(np.concatenate(column) for column in zip(*halves, strict=True)))
 
 
 # ---- marginals ------------------------------------------------------------------------------------------------------
@@ -333,17 +323,10 @@ def integrate_moments(nodes: Nodes) -> Expectations:
 
 
 class CellProposal(NamedTuple):
-    """Upper bounds of v - f(anchor) on the cells around the nodes, and sums of their exponentials."""
+    """What draws are proposed by: upper bounds of v - f(anchor) on the cells around the nodes, sums of their exp."""
 
     bound: FloatArray
     mass: FloatArray
-
-
-def make_proposal(nodes: Nodes) -> CellProposal:
-    """What draws of a single distribution are proposed by."""
-    # At the highest concentrations rounding lets a bound fall short of the density by up to 1e-9.
-    bound = bounds(nodes.cells, nodes.frame) + 1e-9
-    return CellProposal(bound, np.cumsum(np.exp(bound - bound.max())))
 
 
 def sample_nodes(nodes: Nodes, proposed: CellProposal, count: int, rng: np.random.Generator) -> FloatArray:

@@ -22,8 +22,10 @@ import numpy as np
 from numpy.typing import ArrayLike
 from scipy import linalg, sparse
 from scipy.linalg import lapack
+from scipy.optimize import brentq
 from scipy.sparse import csgraph
 from scipy.sparse.linalg import ArpackError, eigsh
+from scipy.special import entr, expit
 
 from mgvm import _validation as check
 from mgvm._grids import log_sum_exp, periodic_grid
@@ -32,6 +34,7 @@ from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, ExponentialFamily, total_concentration
 from mgvm.circle.grid_density import GridDensity
+from mgvm.circle.gvm import GvM
 from mgvm.inference._gibbs import gibbs
 from mgvm.inference._parallel_updates import (
     Approximation,
@@ -40,13 +43,14 @@ from mgvm.inference._parallel_updates import (
     Run,
     Workspace,
     evaluate,
+    evaluate_prior,
     iterate,
     log_normalizer_shares,
     step_sites,
 )
-from mgvm.inference._tilted import GridSites, HarmonicSites, Sites
+from mgvm.inference._tilted import GridSites, HarmonicSites, Sites, circle_parameters
 from mgvm.inference.result import ConvergenceWarning, LogNormalizer, TableOfMarginals
-from mgvm.natural.parameters import Natural, dense_coupling, natural
+from mgvm.natural.parameters import Natural, TorusDistribution, dense_coupling, natural
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -117,7 +121,7 @@ class EPResult(TableOfMarginals):
 
 
 def expectation_propagation(
-    covariance: Any,
+    covariance: ArrayLike | TorusDistribution,
     sites: ArrayLike | None = None,
     *,
     log_likelihood: ArrayLike | None = None,
@@ -205,16 +209,22 @@ def _find_second(
     turned = may_half_turn(workspace.problem, run.state, found)
     if not turned.any():
         return run, None
-    unsure = is_undecided(run.state, found, turned)
+    # Where all means are short, the solution may lie between two copies.
+    unsure = turned & (mean_lengths(run.state, found) < 0.5)
     if unsure.any():
         begin = evaluate(workspace, tilted_start(workspace, run.state, found, unsure))
         if begin is not None:
             run = better_first(workspace.problem, found, run, sweep(begin))[0]
-    begin = evaluate(workspace, half_turned_sites(run.state, found, turned))
+    sign = np.where(turned, -1.0, 1.0)[found.labels]
+    sites = run.state.sites
+    begin = evaluate(workspace, sites._replace(linear=sites.linear * sign[:, None]))
     return (run, None) if begin is None else better_first(workspace.problem, found, run, sweep(begin))
 
 
-def _problem(covariance: Any, sites: Any, log_likelihood: Any, mean: Any) -> Problem:
+def _problem(
+    covariance: Any, sites: ArrayLike | None, log_likelihood: ArrayLike | None, mean: ArrayLike | None
+) -> Problem:
+    """The problem of an mGvM, or of a covariance with what goes with it."""
     if not all(hasattr(covariance, name) for name in ("a", "b", "P", "Q")):
         if not hasattr(covariance, "__len__") or isinstance(covariance, (str, bytes)):
             raise TypeError(
@@ -241,30 +251,16 @@ def _start(workspace: Workspace, start: EPResult | None, found: Symmetry) -> Par
         state = evaluate(workspace, Approximation(moved, np.array(start.site_linear)))
         if state is not None:
             return state
-    level = _level(workspace)
+    level = evaluate_prior(workspace)
     tilted = evaluate(workspace, tilted_start(workspace, level, found, found.orders != 1)) if found.any else None
     return level if tilted is None else tilted
-
-
-def _level(workspace: Workspace) -> ParallelState:
-    """The state without sites; where rounding makes the prior's own factorisation fail, with the least that helps."""
-    size = workspace.problem.size
-    extra = 0.0
-    scale = float(np.abs(np.diagonal(workspace.problem.precision)).max())
-    for exponent in range(-15, 3):
-        sites = Approximation(np.broadcast_to(extra * np.eye(2), (size, 2, 2)).copy(), np.zeros((size, 2)))
-        state = evaluate(workspace, sites)
-        if state is not None:
-            return state
-        extra = scale * 10.0**exponent
-    raise ValueError("the prior is too ill-conditioned to factorise; add a nugget of 1e-3 of the kernel variance")
 
 
 def _result(workspace: Workspace, found: Symmetry, run: Run, other: Run | None) -> EPResult:
     """Put one solution, its turned copies and the other one together."""
     state, size = run.state, workspace.problem.size
-    logs = component_log_normalizers(workspace.problem, found, state)
-    picked = has_broken(state, found)
+    logs = found.total(log_normalizer_shares(workspace.problem, state))
+    picked = (found.orders != 1) & (mean_lengths(state, found) > 1e-3)  # symmetric components that are so no more
     logs = logs + np.where(picked, copies_gain(workspace, state, found), 0.0)
     count = np.where(picked, np.maximum(found.orders, 1), 1)[found.labels]
     copies = [
@@ -287,8 +283,8 @@ def _result(workspace: Workspace, found: Symmetry, run: Run, other: Run | None) 
         log_normalizer=LogNormalizer(value, standard_error=float("nan"), method="expectation propagation"),
         site_precision=state.sites.precision,
         site_linear=state.sites.linear,
-        cavity_precision=state.cavity_precision,
-        cavity_linear=state.cavity_linear,
+        cavity_precision=state.cavity.precision,
+        cavity_linear=state.cavity.linear,
         mean=state.posterior.mean,
         covariance=state.posterior.covariance,
         symmetric=found.any,
@@ -432,24 +428,17 @@ class Solution(NamedTuple):
 
     def marginals(self) -> CircularDistribution:
         """Tilted distributions, mixed over the copies."""
-        dists = [self.sites.dist(copy.state.cavity_precision, copy.state.cavity_linear) for copy in self.copies]
+        dists = [self.sites.dist(*copy.state.cavity) for copy in self.copies]
         return dists[0] if self.is_single else self._mixed(dists, [copy.weight for copy in self.copies])
 
     def first_moments(self) -> ComplexArray:
         """E[e^{iφ}] of every angle, (N,)."""
-        means = (copy.state.tilted.mean for copy in self.copies)
-        total = sum(
-            copy.weight * np.exp(1j * copy.turn) * (mean[:, 0] + 1j * mean[:, 1])
-            for copy, mean in zip(self.copies, means, strict=True)
-        )
-        return np.where(self.uniform, 0.0, total)
+        turned = (copy.weight * np.exp(1j * copy.turn) * copy.state.tilted.mean.T for copy in self.copies)
+        return np.where(self.uniform, 0.0, sum(cos + 1j * sin for cos, sin in turned))
 
     def leave_one_out(self) -> CircularDistribution:
         """Cavities on the circle, mixed over the copies (without its site, copy k weighs w_k / L_k)."""
-        dists = [
-            self.sites.cavity_distribution(copy.state.cavity_precision, copy.state.cavity_linear)
-            for copy in self.copies
-        ]
+        dists: list[CircularDistribution] = [GvM(circle_parameters(*copy.state.cavity)) for copy in self.copies]
         if self.is_single:
             return dists[0]
         logs = self._log_weights_over_predictives()
@@ -461,11 +450,9 @@ class Solution(NamedTuple):
         return -log_sum_exp(self._log_weights_over_predictives(), axis=0)
 
     def _log_weights_over_predictives(self) -> FloatArray:
-        rows = []
-        for copy in self.copies:
-            predictive = self.sites.log_predictive(copy.state.cavity_precision, copy.state.cavity_linear)
-            rows.append(np.log(np.maximum(copy.weight, 1e-300)) - predictive)
-        return np.array(rows)
+        weights = np.array([copy.weight for copy in self.copies])
+        predictives = [self.sites.log_predictive(*copy.state.cavity) for copy in self.copies]
+        return np.log(np.maximum(weights, 1e-300)) - predictives
 
     def _mixed(self, dists: list[CircularDistribution], weights: list[FloatArray]) -> CircularDistribution:
         """The mixture on a grid fine enough for the narrowest part, as far as memory goes."""
@@ -573,20 +560,14 @@ def tilted_start(workspace: Workspace, level: ParallelState, found: Symmetry, ch
     return Approximation(level.sites.precision, level.sites.linear + factors[:, None] * pairs)
 
 
-def has_broken(state: ParallelState, found: Symmetry) -> np.ndarray:
-    """Which symmetric components have broken their symmetry, (components,)."""
-    length = found.largest(np.abs(state.tilted.mean).max(axis=1))
-    return (found.orders != 1) & (length > 1e-3)
-
-
-def is_undecided(state: ParallelState, found: Symmetry, turned: np.ndarray) -> np.ndarray:
-    """Which of the given components have short means only: a solution between two copies, perhaps."""
-    return turned & (found.largest(np.abs(state.tilted.mean).max(axis=1)) < 0.5)
+def mean_lengths(state: ParallelState, found: Symmetry) -> FloatArray:
+    """The largest coordinate of the means in each component, (components,)."""
+    return found.largest(np.abs(state.tilted.mean).max(axis=1))
 
 
 def may_half_turn(problem: Problem, state: ParallelState, found: Symmetry) -> np.ndarray:
     """Components without symmetry whose half turn is cheap: a second solution may lie half a turn away."""
-    dist = problem.sites.dist(state.cavity_precision, state.cavity_linear)
+    dist = problem.sites.dist(*state.cavity)
     energy = found.total(problem.sites.half_turn_energy(dist) + 2.0 * (problem.linear * state.tilted.mean).sum(axis=1))
     several = np.bincount(found.labels, minlength=found.orders.size) > 1
     return (found.orders == 1) & (energy < _HALF_TURN_ENERGY) & several
@@ -625,33 +606,10 @@ def _times_precision(problem: Problem, state: ParallelState, vectors: FloatArray
     return np.asarray(out + np.einsum("nij,nj->ni", state.sites.precision, vectors))
 
 
-def mixed_log_normalizer(first: FloatArray, second: FloatArray, distance: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """log Z of two solutions together, from each one's, and the weight of the first."""
-    weight = 1.0 / (1.0 + np.exp(np.clip(second - first, -700.0, 700.0)))
-    rest = 1.0 - weight
-    entropy = -(weight * np.log(np.maximum(weight, 1e-300)) + rest * np.log(np.maximum(rest, 1e-300)))
-    # Where the two overlap, only part of the label's entropy is gained.
-    gained = separation_information(distance) / np.log(2.0)
-    return np.logaddexp(first, second) - entropy * (1.0 - gained), weight
-
-
-def component_log_normalizers(problem: Problem, found: Symmetry, state: ParallelState) -> FloatArray:
-    """log Z of each component, without the problem's constant."""
-    return found.total(log_normalizer_shares(problem, state))
-
-
-def half_turned_sites(state: ParallelState, found: Symmetry, turned: np.ndarray) -> Approximation:
-    """The sites seen after half a turn of the given components."""
-    sign = np.where(turned, -1.0, 1.0)[found.labels]
-    return Approximation(state.sites.precision, state.sites.linear * sign[:, None])
-
-
 def better_first(problem: Problem, found: Symmetry, first: Run, second: Run) -> tuple[Run, Run]:
     """Two runs, the one of larger log Z first; one that did not converge comes last."""
-    values = [component_log_normalizers(problem, found, run.state).sum() for run in (first, second)]
-    if (second.converged, values[1]) > (first.converged, values[0]):
-        return second, first
-    return first, second
+    values = [found.total(log_normalizer_shares(problem, run.state)).sum() for run in (first, second)]
+    return (second, first) if (second.converged, values[1]) > (first.converged, values[0]) else (first, second)
 
 
 def add_second(
@@ -665,8 +623,11 @@ def add_second(
     # With Σ⁻¹m = h₀ + h, the distance of two Gaussians of like covariance is (m - m')·(h - h').
     moved = (state.posterior.mean - other.posterior.mean) * (state.sites.linear - other.sites.linear)
     distance = np.sqrt(np.maximum(found.total(moved.sum(axis=1)), 0.0))
-    mixed, weight = mixed_log_normalizer(logs, component_log_normalizers(problem, found, other), distance)
-    return np.where(new, mixed, logs), np.where(new, weight, 1.0)
+    others = found.total(log_normalizer_shares(problem, other))
+    weight = expit(logs - others)
+    # Where the two overlap, only part of the label's entropy is gained.
+    lost = (entr(weight) + entr(1.0 - weight)) * (1.0 - separation_information(distance) / np.log(2.0))
+    return np.where(new, np.logaddexp(logs, others) - lost, logs), np.where(new, weight, 1.0)
 
 
 # ---- the problem ----------------------------------------------------------------------------------------------------
@@ -674,7 +635,7 @@ def add_second(
 LARGEST_SIZE = 16_384  # angles: the one (2N, 2N) array is then 8.6 GB
 
 
-def from_distribution(dist: Any) -> Problem:
+def from_distribution(dist: TorusDistribution) -> Problem:
     """Λ₀ = λI - C with the coupling C of an mGvM, its a and b as sites, and ½Dλ put back into log Z.
 
     On the torus λ|x_d|² = λ is a constant, which the Gaussian sites can take up exactly: no fixed point depends on λ.
@@ -689,23 +650,16 @@ def from_distribution(dist: Any) -> Problem:
     shift = _spherical_shift(coupling) if size <= 500 else _lanczos_shift(coupling)
     precision = np.asfortranarray(-coupling)
     precision[np.diag_indices(2 * size)] += shift
-    eta = np.concatenate([parameters.a[None, :], parameters.b]).T
+    eta = parameters.with_harmonics(parameters.a)
     _check_concentration(eta)
-    return Problem(precision, np.zeros((size, 2)), HarmonicSites(np.array(eta)), 0.5 * size * shift, shift)
+    return Problem(precision, np.zeros((size, 2)), HarmonicSites(eta), 0.5 * size * shift, shift)
 
 
 def _spherical_shift(coupling: FloatArray) -> float:
-    """The λ above the spectrum of C with (1/D) Σ_i 1/(λ - c_i) = 1, by bisection on a bracket that always holds it."""
+    """The λ above the spectrum of C with (1/D) Σ_i 1/(λ - c_i) = 1; the bracket always holds it."""
     spectrum = linalg.eigvalsh(coupling)
     size, top = spectrum.size // 2, float(spectrum[-1])
-    low, high = 0.5 / size, 2.5
-    for _ in range(60):
-        middle = 0.5 * (low + high)
-        if (1.0 / (top - spectrum + middle)).sum() > size:
-            low = middle
-        else:
-            high = middle
-    return top + high
+    return top + float(brentq(lambda above: (1.0 / (top - spectrum + above)).sum() - size, 0.5 / size, 2.5))
 
 
 def _lanczos_shift(coupling: FloatArray) -> float:
@@ -744,16 +698,18 @@ def from_covariance(
 
 def _sites(sites: ArrayLike | None, log_likelihood: ArrayLike | None) -> HarmonicSites | GridSites:
     """The sites, given in one of two ways."""
-    if (sites is None) == (log_likelihood is None):
-        given = "neither" if sites is None else "both"
-        raise ValueError(
-            f"give either sites (natural parameters) or log_likelihood (values on a grid), got {given}; "
-            "for the circle constraint alone give sites=np.zeros((N, 1), complex)"
-        )
-    return HarmonicSites(_harmonics(sites)) if log_likelihood is None else GridSites(_values(log_likelihood))
+    if sites is not None and log_likelihood is None:
+        return HarmonicSites(_harmonics(sites))
+    if sites is None and log_likelihood is not None:
+        return GridSites(_values(log_likelihood))
+    raise ValueError(
+        "give either sites (natural parameters) or log_likelihood (values on a grid), got "
+        f"{'neither' if sites is None else 'both'}; for the circle constraint alone give "
+        "sites=np.zeros((N, 1), complex)"
+    )
 
 
-def _harmonics(sites: Any) -> ComplexArray:
+def _harmonics(sites: ArrayLike) -> ComplexArray:
     array = np.asarray(sites)
     if array.dtype.kind in "fiub" and array.size:
         raise TypeError(
@@ -778,7 +734,7 @@ def _check_concentration(eta: ComplexArray) -> None:
     check.at_most(total, 0.1 * LARGEST_CONCENTRATION, "the total concentration Σ t²|η_t| of a site")
 
 
-def _values(log_likelihood: Any) -> FloatArray:
+def _values(log_likelihood: ArrayLike) -> FloatArray:
     values = check.real(log_likelihood, "log_likelihood")
     if values.ndim != 2 or values.shape[0] == 0 or values.shape[1] < 16:
         raise ValueError(

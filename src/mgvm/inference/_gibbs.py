@@ -212,8 +212,8 @@ def gibbs(
         reflection_axis(parameters),
     )
     turned = _check_blocks(blocks, parameters.dimension)
-    source, kernel = check.generator(rng), sweeps(parameters, chains)
-    paths = _hamiltonian_moves(kernel, hamiltonian, chains)
+    source, kernel = check.generator(rng), sweeps(parameters)
+    paths = _hamiltonian_moves(kernel, hamiltonian)
     x = _first_states(parameters, start, chains, source)
     report = reporter(progress, "gibbs")
     total = warm + draws * plan.thin
@@ -250,7 +250,7 @@ def _result(dist: Natural, samples: FloatArray, complete: bool) -> GibbsResult:
     return GibbsResult(samples, worst <= limit and complete, dist)
 
 
-def _check_blocks(blocks: Any, dimension: int) -> list[np.ndarray]:
+def _check_blocks(blocks: Sequence[ArrayLike], dimension: int) -> list[np.ndarray]:
     """The indices of every block."""
     cure = "give a list of lists of indices, such as [[0, 1], [2, 3]]"
     if not isinstance(blocks, (list, tuple, np.ndarray)):
@@ -281,7 +281,7 @@ def _first_states(dist: Natural, start: ArrayLike | None, chains: int, rng: np.r
     return states(np.broadcast_to(first, (chains, dist.dimension)))
 
 
-def _hamiltonian_moves(kernel: Sweeps, wanted: bool | None, chains: int) -> HamiltonianMoves | None:
+def _hamiltonian_moves(kernel: Sweeps, wanted: bool | None) -> HamiltonianMoves | None:
     """Hamiltonian moves where they are wanted, or where they pay and nothing was said."""
     size = kernel.dist.dimension
     if not isinstance(kernel, DenseSweeps):
@@ -295,7 +295,7 @@ def _hamiltonian_moves(kernel: Sweeps, wanted: bool | None, chains: int) -> Hami
     # Below 16 angles sweeps are as good, above 1,000 the matrices are heavy.
     if wanted is False or (wanted is None and not 16 <= size <= 1000):
         return None
-    return HamiltonianMoves(kernel, chains)
+    return HamiltonianMoves(kernel)
 
 
 def independent_draws(dist: Natural, count: int, rng: np.random.Generator) -> FloatArray:
@@ -344,17 +344,17 @@ def _burn_in(
     chains = x.shape[1]
     direct = np.arange(chains) % settings.ramped_chains == 1
     parts = [(np.flatnonzero(~direct), True), (np.flatnonzero(direct), False)] if ramp else [(np.arange(chains), False)]
-    apart = [(kernel.for_chains(len(part)), part, grows) for part, grows in parts if len(part)]
+    parts = [(part, grows) for part, grows in parts if len(part)]
     unkept, selection = np.empty((1, chains, x.shape[0] // 2)), ModeSelection(kernel.dist, chains)
     for begin, end in pairwise(ends.tolist()):
         stage = plan._replace(thin=end - begin)
         if end <= settings.ramp * n_rounds:
-            for own, part, grows in apart:
+            for part, grows in parts:
                 scale = min(1.0, end / (settings.ramp * n_rounds)) if grows else 1.0
                 mine = np.ascontiguousarray(x[:, part])
                 # Moves of all angles at once know the full couplings only.
                 rounds = stage._replace(rotation=plan.rotation and scale == 1.0)
-                own.run(mine, rounds, rng, unkept[:, : len(part)], scale)
+                kernel.run(mine, rounds, rng, unkept[:, : len(part)], scale)
                 x[:, part] = mine
         else:
             kernel.run(x, stage, rng, unkept)
@@ -453,12 +453,9 @@ def average_conditionals(dist: Natural, samples: FloatArray) -> GridDensity:
     rows = samples.reshape(-1, dist.dimension)
     nodes = int(min(4096, 32 + 8.0 * np.sqrt(concentrations(dist).max())))
     count = int(min(len(rows), np.clip(1e7 / (nodes * dist.dimension), 16, 20_000)))
-    first = natural_first(dist, np.exp(1j * rows[np.linspace(0, len(rows) - 1, count).astype(int)]))
-    out = np.empty((dist.dimension, nodes))
-    for angle in range(dist.dimension):
-        rest = np.broadcast_to(dist.b[:, angle], (count, dist.order - 1))
-        out[angle] = _average_densities(np.concatenate([first[:, angle, None], rest], axis=1), periodic_grid(nodes))
-    return GridDensity(out)
+    picked = np.exp(1j * rows[np.linspace(0, len(rows) - 1, count).astype(int)])
+    eta, grid = dist.with_harmonics(natural_first(dist, picked)), periodic_grid(nodes)
+    return GridDensity(np.array([_average_densities(eta[:, angle], grid) for angle in range(dist.dimension)]))
 
 
 def _average_densities(eta: ComplexArray, grid: FloatArray) -> FloatArray:

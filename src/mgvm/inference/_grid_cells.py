@@ -51,6 +51,7 @@ class GridSettings:
     first_in_batch: tuple[int, int, int] = (1, 32, 512)
     few: int = 8  # distributions up to which a batch counts as one alone
     negligible: float = 40.0  # log of the peak over the value of a node that may be dropped
+    fineness: int = 1  # times as many nodes of an angle as leave rounding alone
 
 
 DEFAULT_SETTINGS = GridSettings()
@@ -296,13 +297,13 @@ def _integrate_cells(cells: Cells, frame: Frame) -> FloatArray:
 # ---- the nodes that carry weight ------------------------------------------------------------------------------------
 
 
-def rule_sizes(dist: Natural, doubled: int = 0) -> np.ndarray:
+def rule_sizes(dist: Natural) -> np.ndarray:
     """Nodes of each angle that make the trapezoid rule exact to rounding for a batch, and for E[z²]."""
     harmonics = np.vstack([np.abs(dist.a).max(axis=0) + coupling_strengths(dist), np.abs(dist.b)])
     shifts, growth = _growth(dist.order)
     # 2 exp(-38) is a quarter of what doubles resolve.
     needed = ((38.0 + harmonics.T @ growth) / shifts).min(axis=1)
-    return (np.ceil(needed).astype(np.int64) + 2) << doubled
+    return np.ceil(needed).astype(np.int64) + 2
 
 
 @cache
@@ -312,10 +313,10 @@ def _growth(order: int) -> tuple[FloatArray, FloatArray]:
     return shifts, np.cosh(np.minimum(np.multiply.outer(np.arange(1, order + 1), shifts), 700.0)) - 1.0
 
 
-def find_nodes(dist: Natural, doubled: int = 0, settings: GridSettings = DEFAULT_SETTINGS) -> Nodes:
+def find_nodes(dist: Natural, settings: GridSettings = DEFAULT_SETTINGS) -> Nodes:
     """The nodes that carry weight, of distributions a (m, D) with dense P and Q, analytic angle last."""
     batch = dist.a.shape[0]
-    sizes = rule_sizes(dist, doubled)
+    sizes = settings.fineness * rule_sizes(dist)
     analytic_size = int(sizes[-1])
     cells, cuts = _first_cells(batch, sizes[:-1], settings)
     frame = Frame(dist, analytic_size)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -27,7 +27,9 @@ from mgvm.inference._coordinate_ascent import (
     AscentOutcome,
     Sweeper,
     circle_covariances,
+    complexes,
     gvm_step,
+    planes,
     sweeper,
     von_mises_step,
 )
@@ -78,11 +80,11 @@ class MeanFieldResult(TableOfMarginals):
     converged: bool
     trace: FloatArray
     marginals: CircularDistribution
-    free_energy: Any
+    free_energy: float | FloatArray
     log_normalizer: LogNormalizer | None
     moments: ComplexArray
     n_sweeps: int
-    n_optima: Any
+    n_optima: int | np.ndarray
     optima: tuple[Optimum, ...]
     _distribution: Natural
 
@@ -238,7 +240,9 @@ def _make_starts(
     if dist.dimension == 1:
         n_starts = 1  # one sweep is exact
     batch = int(np.prod(dist.a.shape[:-1], dtype=int))
-    starts = np.repeat(_default_starts(dist, n_starts, engine.multiply, rng)[None], batch, axis=0)
+    starts = np.empty((batch, n_starts, dist.dimension), dtype=complex)
+    if start is None or n_starts > 1:
+        starts[:] = _default_starts(dist, n_starts, engine.multiply, rng)
     if start is not None:
         given = check.finite_complex(start, "start")
         if given.shape != dist.a.shape[-1:] and given.shape != dist.a.shape:
@@ -293,24 +297,13 @@ def _leading_direction(multiply: Callable[[FloatArray], FloatArray], size: int) 
         beside.append(norm)
         basis.append(image / norm)
     count = len(diagonal)
-    small = np.diag(diagonal) + np.diag(beside[: count - 1], 1) + np.diag(beside[: count - 1], -1)
-    weights = np.linalg.eigh(small)[1][:, -1]
+    weights = linalg.eigh_tridiagonal(diagonal, beside[: count - 1])[1][:, -1]
     ritz = sum(weight * known for weight, known in zip(weights, basis[:count], strict=True))
     direction = complexes(np.asarray(ritz))[0]
     return np.asarray(direction / np.abs(direction).max())
 
 
 # ---- from the columns of the ascent to the result -------------------------------------------------------------------
-
-
-def planes(values: ComplexArray) -> FloatArray:
-    """Complex numbers (n, D) as cosine and sine parts (D, 2, n)."""
-    return np.ascontiguousarray(np.stack([values.real.T, values.imag.T], axis=1))
-
-
-def complexes(parts: FloatArray) -> ComplexArray:
-    """Cosine and sine parts (D, 2, n) as complex numbers (n, D)."""
-    return np.ascontiguousarray((parts[:, 0] + 1j * parts[:, 1]).T)
 
 
 def _make_result(dist: Natural, engine: Sweeper, factors: str, outcome: AscentOutcome, count: int) -> MeanFieldResult:
@@ -346,16 +339,15 @@ def _make_result(dist: Natural, engine: Sweeper, factors: str, outcome: AscentOu
 
 def _evaluate_products(
     dist: Natural, engine: Sweeper, factors: str, a: FloatArray, first: ComplexArray
-) -> tuple[Any, Any]:
+) -> tuple[ComplexArray, FloatArray]:
     """Moments (n, D) and free energies (n,) of products with given first natural parameters (n, D)."""
     count, size = first.shape
-    others = np.broadcast_to(dist.b.T, (count,) + dist.b.T.shape)
-    eta = np.concatenate([first[..., None], others if factors == "gvm" else 0.0 * others], axis=2)
-    facts = gvm_facts(eta.reshape(count * size, -1), dist.order)
+    own = dist if factors == "gvm" else dist._replace(b=0.0 * dist.b)
+    facts = gvm_facts(own.with_harmonics(first).reshape(count * size, -1), dist.order)
     moments = facts.moments.reshape(count, size, -1)
     m = planes(moments[..., 0])
     energy = np.einsum("dki,dki->i", m, a + 0.5 * engine.multiply(m)) + facts.entropy.reshape(count, size).sum(axis=1)
-    energy += np.einsum("ndt,ndt->n", others.conj(), moments[..., 1 : dist.order]).real
+    energy += np.einsum("td,ndt->n", dist.b.conj(), moments[..., 1 : dist.order]).real
     return moments[..., 0], energy
 
 
@@ -403,8 +395,7 @@ def _marginals(dist: Natural, factors: str, first: ComplexArray) -> CircularDist
     """The factors with given first natural parameters."""
     if factors == "von_mises":
         return VonMises(np.angle(first), np.abs(first))
-    others = np.broadcast_to(dist.b.T, first.shape + (dist.order - 1,))
-    return GvM(np.concatenate([first[..., None], others], axis=-1))
+    return GvM(dist.with_harmonics(first))
 
 
 # ---- linear response ------------------------------------------------------------------------------------------------
@@ -468,9 +459,7 @@ def _linear_response(dist: Natural, V: FloatArray, full: bool) -> LinearResponse
     except linalg.LinAlgError:
         raise ValueError(_SINGULAR) from None
     covariance = 0.5 * (covariance + covariance.T)
-    blocks = np.stack([covariance[2 * d : 2 * d + 2, 2 * d : 2 * d + 2] for d in range(size)])
-    _check_variances(blocks)
-    return LinearResponse(blocks, covariance if full else None)
+    return LinearResponse(_diagonal_blocks(covariance), covariance if full else None)
 
 
 def _sparse_blocks(dist: Natural, V: FloatArray) -> FloatArray:
@@ -494,18 +483,16 @@ def _sparse_blocks(dist: Natural, V: FloatArray) -> FloatArray:
     for begin in range(0, size, 256):
         end = min(begin + 256, size)
         right = np.zeros((2 * size, 2 * (end - begin)))
-        for d in range(begin, end):
-            right[2 * d : 2 * d + 2, 2 * (d - begin) : 2 * (d - begin) + 2] = V[d]
-        solution = solver.solve(right)
-        for d in range(begin, end):
-            out[d] = solution[2 * d : 2 * d + 2, 2 * (d - begin) : 2 * (d - begin) + 2]
-    out = 0.5 * (out + np.swapaxes(out, 1, 2))
-    _check_variances(out)
+        right[2 * begin : 2 * end] = linalg.block_diag(*V[begin:end])
+        out[begin:end] = _diagonal_blocks(solver.solve(right)[2 * begin : 2 * end])
     return out
 
 
-def _check_variances(blocks: FloatArray) -> None:
-    """Refuse covariances of an optimum that is no isolated peak."""
-    variances = np.einsum("dii->di", blocks)
+def _diagonal_blocks(covariance: FloatArray) -> FloatArray:
+    """The 2 x 2 blocks of every angle, made symmetric; refused where the optimum is no isolated peak."""
+    size = len(covariance) // 2
+    blocks = np.einsum("dkdl->dkl", covariance.reshape(size, 2, size, 2))
+    variances = np.einsum("dkk->dk", blocks)
     if not (np.isfinite(variances).all() and (variances > -1e-9).all()):
         raise ValueError(_SINGULAR)
+    return 0.5 * (blocks + np.swapaxes(blocks, 1, 2))

@@ -7,10 +7,10 @@ kernel does so depends on the distribution's size, storage and order: `sweeps` c
 
 from __future__ import annotations
 
-import copy
 import math
+from abc import ABC, abstractmethod
 from dataclasses import dataclass
-from typing import Protocol, Self
+from functools import cached_property
 
 import numpy as np
 
@@ -18,7 +18,14 @@ from mgvm._numerics import gibbs as kernel
 from mgvm._numerics.gibbs import DenseDistribution, Leapfrog, Metric, Round
 from mgvm._numerics.gvm import gvm_sample
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.natural.parameters import Natural, dense_coupling, dense_matrices, log_densities, sparse_coupling
+from mgvm.natural.parameters import (
+    Natural,
+    SparseCoupling,
+    dense_coupling,
+    dense_matrices,
+    log_densities,
+    sparse_coupling,
+)
 
 # ---- states ---------------------------------------------------------------------------------------------------------
 
@@ -44,88 +51,36 @@ def phasors(x: FloatArray) -> ComplexArray:
 # ---- sweeps ---------------------------------------------------------------------------------------------------------
 
 
-class Sweeps(Protocol):
-    """What engines ask of a distribution: sweeps of draws or reflections, rounds of them, the pull of its couplings."""
-
-    dist: Natural
-
-    def sweep(self, x: FloatArray, over_relax: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
-        """One sweep over all angles, in place, with the couplings times `scale`."""
-
-    def run(self, x: FloatArray, plan: Round, rng: np.random.Generator, out: FloatArray, scale: float = 1.0) -> None:
-        """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
-
-    def pull(self, x: FloatArray) -> FloatArray:
-        """C x: what the couplings add to the field of every angle."""
-
-    def for_chains(self, chains: int) -> Sweeps:
-        """The same distribution for another number of chains."""
-
-
-def sweeps(dist: Natural, chains: int) -> DenseSweeps | SparseSweeps | GeneralSweeps:
+def sweeps(dist: Natural) -> Sweeps:
     """The kernel that suits a distribution."""
     if dist.order > 2:
-        return GeneralSweeps(dist, chains)
+        return GeneralSweeps(dist)
     # Up to 64 angles sparse couplings are as well treated as dense ones.
-    return SparseSweeps(dist, chains) if dist.is_sparse and dist.dimension > 64 else DenseSweeps(dist, chains)
+    return SparseSweeps(dist) if dist.is_sparse and dist.dimension > 64 else DenseSweeps(dist)
 
 
-class DenseSweeps:
-    """Dense couplings, order 2 at most."""
+class Sweeps(ABC):
+    """What engines ask of a distribution: sweeps of draws or reflections, rounds of them, the pull of its couplings.
 
-    def __init__(self, dist: Natural, chains: int):
+    Rounds and pull are here for couplings by rows of 2 x 2 blocks.
+    """
+
+    def __init__(self, dist: Natural) -> None:
         self.dist = dist
-        # Re P is all there is to the coupling where cosine and sine are coupled alike and apart: a quarter of the work.
-        alike = not abs(dist.Q).max() and not abs(dist.P.imag).max()
-        coupling = np.ascontiguousarray(dense_matrices(dist)[0].real) if alike else dense_coupling(dist)
-        self.parameters = DenseDistribution(_interleave(dist.a), coupling, _second_harmonics(dist))
-        self._make_scratch(chains)
-
-    def _make_scratch(self, chains: int) -> None:
-        fields = kernel.field_scratch(chains, len(self.parameters.coupling), self.dist.dimension)
-        self._scratch = kernel.SweepScratch(kernel.draw_scratch(chains), fields)
-
-    def _scaled(self, scale: float) -> DenseDistribution:
-        """The parameters with the couplings times `scale`."""
-        return self.parameters if scale == 1.0 else self.parameters._replace(coupling=scale * self.parameters.coupling)
-
-    def sweep(self, x: FloatArray, over_relax: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
-        """One sweep over all angles, in place, with the couplings times `scale`."""
-        kernel.sweep(self._scaled(scale), x, over_relax, rng, self._scratch)
-
-    def run(self, x: FloatArray, plan: Round, rng: np.random.Generator, out: FloatArray, scale: float = 1.0) -> None:
-        """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
-        kernel.run(self._scaled(scale), x, plan, rng, self._scratch, out)
-
-    def pull(self, x: FloatArray) -> FloatArray:
-        """C x: what the couplings add to the field of every angle."""
-        coupling = self.parameters.coupling
-        return (coupling @ x.reshape(len(coupling), -1)).reshape(x.shape)
-
-    def for_chains(self, chains: int) -> DenseSweeps:
-        """The same distribution for another number of chains, its matrices shared."""
-        twin = copy.copy(self)
-        twin._make_scratch(chains)
-        return twin
-
-
-class _SweepsByRows:
-    """Couplings by rows of 2 x 2 blocks: what the sparse and the general kernel share."""
-
-    def __init__(self, dist: Natural, chains: int):
-        self.dist = dist
-        self._rows = sparse_coupling(dist)
         self._linear = _interleave(dist.a)
-        self._work = kernel.draw_scratch(chains)
+
+    @cached_property
+    def _rows(self) -> SparseCoupling:
+        return sparse_coupling(self.dist)
 
     def _first_and_rows(self, scale: float) -> tuple[FloatArray, np.ndarray, np.ndarray, FloatArray]:
         """First harmonics, and the coupling times `scale` by rows."""
         indptr, indices, blocks = self._rows
         return self._linear, indptr, indices, blocks if scale == 1.0 else scale * blocks
 
+    @abstractmethod
     def sweep(self, x: FloatArray, over_relax: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
-        raise NotImplementedError
 
     def run(self, x: FloatArray, plan: Round, rng: np.random.Generator, out: FloatArray, scale: float = 1.0) -> None:
         """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
@@ -149,30 +104,60 @@ class _SweepsByRows:
         out[0::2], out[1::2] = pull.real, pull.imag
         return out
 
-    def for_chains(self, chains: int) -> Self:
-        """The same distribution for another number of chains."""
-        twin = copy.copy(self)
-        twin._work = kernel.draw_scratch(chains)
-        return twin
+
+class DenseSweeps(Sweeps):
+    """Dense couplings, order 2 at most."""
+
+    def __init__(self, dist: Natural) -> None:
+        super().__init__(dist)
+        # Re P is all there is to the coupling where cosine and sine are coupled alike and apart: a quarter of the work.
+        alike = not abs(dist.Q).max() and not abs(dist.P.imag).max()
+        coupling = np.ascontiguousarray(dense_matrices(dist)[0].real) if alike else dense_coupling(dist)
+        self.parameters = DenseDistribution(self._linear, coupling, _second_harmonics(dist))
+        self._known: dict[int, kernel.SweepScratch] = {}
+
+    def _scaled(self, scale: float) -> DenseDistribution:
+        """The parameters with the couplings times `scale`."""
+        return self.parameters if scale == 1.0 else self.parameters._replace(coupling=scale * self.parameters.coupling)
+
+    def _scratch(self, x: FloatArray) -> kernel.SweepScratch:
+        """Memory for sweeps of so many chains, kept for the next."""
+        chains = x.shape[1]
+        if chains not in self._known:
+            fields = kernel.field_scratch(chains, len(self.parameters.coupling), self.dist.dimension)
+            self._known[chains] = kernel.SweepScratch(kernel.draw_scratch(chains), fields)
+        return self._known[chains]
+
+    def sweep(self, x: FloatArray, over_relax: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
+        """One sweep over all angles, in place, with the couplings times `scale`."""
+        kernel.sweep(self._scaled(scale), x, over_relax, rng, self._scratch(x))
+
+    def run(self, x: FloatArray, plan: Round, rng: np.random.Generator, out: FloatArray, scale: float = 1.0) -> None:
+        """Rounds of sweeps as the plan has them, states kept as angles in out (draws, chains, D)."""
+        kernel.run(self._scaled(scale), x, plan, rng, self._scratch(x), out)
+
+    def pull(self, x: FloatArray) -> FloatArray:
+        """C x: what the couplings add to the field of every angle."""
+        coupling = self.parameters.coupling
+        return (coupling @ x.reshape(len(coupling), -1)).reshape(x.shape)
 
 
-class SparseSweeps(_SweepsByRows):
+class SparseSweeps(Sweeps):
     """Sparse couplings, order 2 at most."""
 
     def sweep(self, x: FloatArray, over_relax: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
         parameters = kernel.SparseDistribution(*self._first_and_rows(scale), _second_harmonics(self.dist))
-        kernel.sparse_sweep(parameters, x, over_relax, rng, self._work)
+        kernel.sparse_sweep(parameters, x, over_relax, rng, kernel.draw_scratch(x.shape[1]))
 
 
-class GeneralSweeps(_SweepsByRows):
+class GeneralSweeps(Sweeps):
     """Any order, any storage."""
 
     def sweep(self, x: FloatArray, over_relax: bool, rng: np.random.Generator, scale: float = 1.0) -> None:
         """One sweep over all angles, in place, with the couplings times `scale`."""
         harmonics = np.concatenate([np.zeros((1, self.dist.dimension)), self.dist.b.conj()])
-        parameters = kernel.GeneralDistribution(*self._first_and_rows(scale), harmonics)
-        kernel.general_sweep(parameters, x, over_relax, rng)
+        kernel.general_sweep(kernel.GeneralDistribution(*self._first_and_rows(scale), harmonics), x, over_relax, rng)
 
 
 def _interleave(a: ComplexArray) -> FloatArray:
@@ -280,14 +265,13 @@ class HamiltonianSettings:
 class HamiltonianMoves:
     """Hamiltonian moves of one distribution: `observe` states, then `adapt` the step, then `run` with all fixed."""
 
-    def __init__(self, sweeps: DenseSweeps, chains: int, settings: HamiltonianSettings = HamiltonianSettings()) -> None:
+    def __init__(self, sweeps: DenseSweeps, settings: HamiltonianSettings = HamiltonianSettings()) -> None:
         self._distribution, self._parameters, self._settings = sweeps.dist, sweeps.parameters, settings
-        size = sweeps.dist.dimension
-        self._scratch = kernel.path_scratch(chains, len(sweeps.parameters.coupling), size)
-        self._total = np.zeros((size, size))
+        self._total = np.zeros((sweeps.dist.dimension, sweeps.dist.dimension))
         self._observed = self._adapted = 0
         self.step_size = settings.first_size
         self.metric: Metric | None = None
+        self._scratch: kernel.PathScratch | None = None
 
     def observe(self, x: FloatArray) -> None:
         """Take states into the estimate of the precision."""
@@ -309,6 +293,9 @@ class HamiltonianMoves:
         # Uniform up to twice the length that is wanted: no length resonates with every direction.
         longest = min(2.0 * self._settings.path_length / self.step_size, self._settings.most_steps)
         path = Leapfrog(self.step_size, 1 + int(rng.random() * longest))
+        if self._scratch is None:
+            sizes = len(self._parameters.coupling), self._distribution.dimension
+            self._scratch = kernel.path_scratch(x.shape[1], *sizes)
         return float(kernel.hamiltonian_move(self._parameters, x, self.metric, path, rng, self._scratch))
 
     def _estimate_metric(self, x: FloatArray) -> Metric:

@@ -8,8 +8,6 @@ W (or of W for each coordinate) has the precision W + S, S block-diagonal: its i
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 from scipy.linalg import lapack
 
@@ -40,7 +38,7 @@ def invert_pairs(matrices: FloatArray) -> FloatArray:
     return out
 
 
-def multiply_each(matrices: Any, vectors: FloatArray) -> FloatArray:
+def multiply_each(matrices: np.ndarray, vectors: FloatArray) -> FloatArray:
     """Every matrix (N, k, k) times its vector (N, k)."""
     return np.asarray((matrices @ vectors[..., None])[..., 0])
 

@@ -45,9 +45,6 @@ class Sites(Protocol):
     def dist(self, precision: FloatArray, linear: FloatArray) -> CircularDistribution:
         """Cavity times site, as one batch of distributions on the circle."""
 
-    def cavity_distribution(self, precision: FloatArray, linear: FloatArray) -> CircularDistribution:
-        """The cavity alone, on the circle."""
-
     def log_predictive(self, precision: FloatArray, linear: FloatArray) -> FloatArray:
         """log ∮ cavity·site / ∮ cavity, (N,)."""
 
@@ -109,23 +106,10 @@ class HarmonicSites:
         """Cavity times site."""
         return GvM(self._with_cavity(precision, linear))
 
-    def cavity_distribution(self, precision: FloatArray, linear: FloatArray) -> CircularDistribution:
-        """The cavity alone, on the circle."""
-        return GvM(circle_parameters(precision, linear))
-
     def log_predictive(self, precision: FloatArray, linear: FloatArray) -> FloatArray:
         """log ∮ cavity·site / ∮ cavity."""
         both = gvm_facts(self._with_cavity(precision, linear), 2).log_normalizer
         return both - gvm_facts(circle_parameters(precision, linear), 2).log_normalizer
-
-    def values(self, points: ComplexArray) -> FloatArray:
-        """Log-likelihoods (N, n) at points z on the circle."""
-        total = np.zeros((self.size, points.size))
-        power = np.ones_like(points)
-        for t in range(self.eta.shape[1]):
-            power = power * points
-            total += (np.conj(self.eta[:, t, None]) * power).real
-        return total
 
     def rotation_orders(self) -> np.ndarray:
         """The greatest common divisor of the harmonics present, 0 where there are none."""
@@ -219,10 +203,6 @@ class GridSites:
     def dist(self, precision: FloatArray, linear: FloatArray) -> CircularDistribution:
         """Cavity times site."""
         return GridDensity(self._cavity_values(precision, linear) + self.log_likelihood)
-
-    def cavity_distribution(self, precision: FloatArray, linear: FloatArray) -> CircularDistribution:
-        """The cavity alone, on the circle."""
-        return GvM(circle_parameters(precision, linear))
 
     def log_predictive(self, precision: FloatArray, linear: FloatArray) -> FloatArray:
         """log ∮ cavity·site / ∮ cavity, both on the grid."""

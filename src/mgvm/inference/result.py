@@ -94,10 +94,11 @@ class InferenceResult(Protocol):
 class TableOfMarginals:
     """What results without draws share: a table of their marginals."""
 
-    marginals: Any
-
     def to_frame(
-        self, names: Sequence[str] | None = None, masses: Sequence[float] = (0.5, 0.9), unit: str = "radians"
+        self: InferenceResult,
+        names: Sequence[str] | None = None,
+        masses: Sequence[float] = (0.5, 0.9),
+        unit: str = "radians",
     ) -> Any:
         """A pandas DataFrame, one row an angle, by name where given: mean direction, resultant length, regions.
 

@@ -538,7 +538,7 @@ def _draw(
 ) -> DrawnMoments:
     """Moments of the statistics over draws of all chains, which are left where they end."""
     dist, chains = edges.dist(beta), settings.n_chains
-    kernel = sweeps(dist, chains)
+    kernel = sweeps(dist)
     plan = Round(settings.thin, settings.over_relaxed, True, bool(dist.Q.any()), reflection_axis(dist))
     kernel.run(x, plan._replace(thin=settings.burn_in), rng, np.empty((1, chains, dist.dimension)))
     by_chain = np.zeros((chains, edges.size))

@@ -73,6 +73,10 @@ class Natural(NamedTuple):
         """Whether the couplings are stored as sparse matrices."""
         return bool(sparse.issparse(self.P))
 
+    def with_harmonics(self, first: ComplexArray) -> ComplexArray:
+        """η (..., D, T) of GvM distributions of all angles with given η₁ (..., D), their harmonics from b."""
+        return with_harmonics(first, self.b.T)
+
 
 class SparseCoupling(NamedTuple):
     """The coupling C by rows of 2 x 2 blocks: those of angle d stand at indptr[d] : indptr[d + 1]."""
@@ -158,8 +162,9 @@ def natural_first(dist: Natural, moments: ComplexArray) -> ComplexArray:
 
 
 def with_harmonics(first: ComplexArray, harmonics: ComplexArray) -> ComplexArray:
-    """η (..., T) of an angle's conditionals from η₁ (...) and its harmonics 2..T."""
-    return np.concatenate([first[..., None], np.broadcast_to(harmonics, (*first.shape, len(harmonics)))], axis=-1)
+    """η (..., T) of conditionals from η₁ (...) and harmonics 2..T (..., T - 1), those of one angle or of each."""
+    rest = np.broadcast_to(harmonics, (*first.shape, harmonics.shape[-1]))
+    return np.concatenate([first[..., None], rest], axis=-1)
 
 
 def restrict(dist: Natural, angles: np.ndarray) -> Natural:

@@ -37,7 +37,9 @@ from mgvm._numerics.torus_quadrature import mixture_moments, quadrature
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.inference import ConvergenceWarning, mean_field
 from mgvm.learning.rows import group_by_missing
-from mgvm.pca.priors import Prior, log_shares, take_components, uniform
+from mgvm.natural.forms import precision_to_natural
+from mgvm.natural.parameters import Natural
+from mgvm.pca.priors import Prior, log_shares, take_components
 from mgvm.torus.mgvm import MGvM
 
 # ---- the model, and the densities it makes of rows ------------------------------------------------------------------
@@ -59,10 +61,6 @@ class Parameters(NamedTuple):
         """D."""
         return (self.weights.shape[1] - 1) // 2
 
-    def with_uniform_prior(self) -> Parameters:
-        """The same under a uniform prior."""
-        return self._replace(prior=uniform(self.size))
-
     def at(self, angles: FloatArray) -> FloatArray:
         """y without noise at angles (n, D)."""
         return self.mean_at(np.concatenate([np.cos(angles), np.sin(angles)], axis=1))
@@ -77,6 +75,16 @@ class QuadraticForms(NamedTuple):
 
     linear: FloatArray  # (n, 2D)
     coupling: FloatArray  # (2D, 2D)
+
+    def natural(self) -> Natural:
+        """Natural parameters, a batch of mGvM."""
+        G = 0.5 * (self.coupling + self.coupling.T)
+        return Natural(as_complex(self.linear), *precision_to_natural(G, self.linear.shape[1] // 2))
+
+    @property
+    def constant(self) -> float:
+        """What the log density of those parameters lacks: -½vᵀGv has -¼ tr G."""
+        return -0.25 * float(np.trace(self.coupling))
 
 
 class FormMoments(NamedTuple):
@@ -143,18 +151,11 @@ def integrate_around_modes(forms: QuadraticForms, start: ComplexArray, count: in
 
 def integrate_separately(forms: QuadraticForms, start: ComplexArray) -> FormMoments:
     """Angles without coupling, or a single one: a GvM distribution each, exact."""
-    G, (count, twice) = forms.coupling, forms.linear.shape
-    size = twice // 2
-    own = np.arange(size)
-    eta = np.empty((count, size, 2), dtype=complex)
-    eta[:, :, 0] = forms.linear[:, :size] + 1j * forms.linear[:, size:]
-    eta[:, :, 1] = -0.25 * (G[own, own] - G[size + own, size + own]) - 0.5j * G[own, size + own]
-    facts = gvm_facts(eta.reshape(-1, 2), 2)
-    first, second = (facts.moments[:, k].reshape(count, size) for k in (0, 1))
-    value = facts.log_normalizer.reshape(count, size).sum(axis=1) - 0.25 * float(np.trace(G))
-    return FormMoments(
-        value, integrate_around_modes(forms, start, 1).mode, stack_waves(first), second_moments(first, second)
-    )
+    batch = forms.natural()
+    facts = gvm_facts(batch.with_harmonics(batch.a).reshape(-1, 2), 2)
+    first, second = (facts.moments[:, k].reshape(batch.a.shape) for k in (0, 1))
+    value = facts.log_normalizer.reshape(batch.a.shape).sum(axis=1) + forms.constant
+    return independent_moments(value, integrate_around_modes(forms, start, 1).mode, first, second)
 
 
 def stack_waves(first: ComplexArray) -> FloatArray:
@@ -162,16 +163,30 @@ def stack_waves(first: ComplexArray) -> FloatArray:
     return np.concatenate([first.real, first.imag], axis=1)
 
 
+def as_complex(waves: FloatArray) -> ComplexArray:
+    """E[z] (..., D) from E[v] (..., 2D), or h_c + i h_s from h."""
+    size = waves.shape[-1] // 2
+    return np.asarray(waves[..., :size] + 1j * waves[..., size:])
+
+
 def second_moments(first: ComplexArray, second: ComplexArray) -> FloatArray:
-    """Lower triangle of E[vvᵀ] of independent angles from E[z] and E[z²]."""
+    """E[vvᵀ] of independent angles from E[z] and E[z²]."""
     size = first.shape[1]
     mean = stack_waves(first)
     both = mean[:, :, None] * mean[:, None, :]
     own = np.arange(size)
     both[:, own, own], both[:, size + own, size + own] = 0.5 + 0.5 * second.real, 0.5 - 0.5 * second.real
     both[:, own, size + own] = both[:, size + own, own] = 0.5 * second.imag
-    lower = np.tril_indices(2 * size)
-    return np.ascontiguousarray(both[:, lower[0], lower[1]])
+    return both
+
+
+def independent_moments(
+    log_normalizer: FloatArray, mode: FloatArray, first: ComplexArray, second: ComplexArray
+) -> FormMoments:
+    """Of densities whose angles are independent, with E[z] and E[z²]."""
+    lower = np.tril_indices(2 * first.shape[1])
+    products = np.ascontiguousarray(second_moments(first, second)[:, lower[0], lower[1]])
+    return FormMoments(log_normalizer, mode, stack_waves(first), products)
 
 
 @dataclass(frozen=True)
@@ -185,14 +200,6 @@ class Quadrature:
         if forms.linear.shape[1] == 2 or not forms.coupling.any():
             return integrate_separately(forms, start)
         return integrate_around_modes(forms, start, self.count)
-
-
-def as_mgvm(forms: QuadraticForms) -> tuple[MGvM, float]:
-    """The distributions as a batch of mGvM, and what their log densities lack: -½vᵀGv has a constant, -¼ tr G."""
-    size = forms.linear.shape[1] // 2
-    shared = MGvM.from_precision(0.0, 0.0, forms.coupling)
-    batch = MGvM(forms.linear[:, :size] + 1j * forms.linear[:, size:] + shared.a, shared.b, shared.P, shared.Q)
-    return batch, -0.25 * float(np.trace(forms.coupling))
 
 
 @dataclass(frozen=True)
@@ -210,7 +217,7 @@ class MeanField:
 
     def __call__(self, forms: QuadraticForms, start: ComplexArray) -> FormMoments:
         """Normaliser and moments of every density."""
-        batch, constant = as_mgvm(forms)
+        batch = MGvM(*forms.natural())
         if self.search or np.isnan(start).any():
             start = np.exp(1j * integrate_around_modes(forms, start, 1).mode)
             factors = mean_field(batch, self.factors, start=start)
@@ -219,15 +226,16 @@ class MeanField:
                 warnings.simplefilter("ignore", ConvergenceWarning)
                 factors = mean_field(batch, self.factors, start=start, tolerance=1e-5, max_sweeps=self.sweeps)
         first, second = (np.asarray(factors.marginals.moment(k)) for k in (1, 2))
-        value = np.asarray(factors.free_energy) + constant
-        return FormMoments(value, np.angle(start), stack_waves(first), second_moments(first, second))
+        value = np.asarray(factors.free_energy) + forms.constant
+        return independent_moments(value, np.angle(start), first, second)
 
 
 @dataclass(frozen=True)
 class Gibbs:
     """Means over so many sweeps from the mode, the first fifth left out; Laplace's log normaliser.
 
-    Every call draws the same numbers: EM then climbs a fixed function, and converges.
+    A sweep draws every angle of every row from its conditional, a GvM of order 2. Every call draws the same numbers: EM
+    then climbs a fixed function, and converges.
     """
 
     sweeps: int
@@ -235,31 +243,22 @@ class Gibbs:
 
     def __call__(self, forms: QuadraticForms, start: ComplexArray) -> FormMoments:
         """Normaliser and moments of every density."""
-        rng = np.random.default_rng(self.seed)
+        rng, batch = np.random.default_rng(self.seed), forms.natural()
         at_mode = integrate_around_modes(forms, start, 1)
-        angles, skipped = at_mode.mode.copy(), self.sweeps // 5
+        z, skipped = np.exp(1j * at_mode.mode), self.sweeps // 5
         lower = np.tril_indices(forms.linear.shape[1])
         mean, second = np.zeros_like(at_mode.mean), np.zeros_like(at_mode.second)
         for sweep in range(self.sweeps):
-            _sweep(forms, angles, rng)
+            for d in range(z.shape[1]):
+                field = batch.a[:, d] + z @ batch.P[d] + z.conj() @ batch.Q[d]
+                eta = np.stack([field, np.full(len(z), batch.b[0, d])], axis=1)
+                z[:, d] = np.exp(1j * gvm_sample(eta, 1, rng)[0])
             if sweep >= skipped:
-                v = stack_waves(np.exp(1j * angles))
+                v = stack_waves(z)
                 mean += v
                 second += v[:, lower[0]] * v[:, lower[1]]
         count = self.sweeps - skipped
         return FormMoments(at_mode.log_normalizer, at_mode.mode, mean / count, second / count)
-
-
-def _sweep(forms: QuadraticForms, angles: FloatArray, rng: np.random.Generator) -> None:
-    """Every angle of every row from its conditional, a GvM of order 2, in place."""
-    size, G = angles.shape[1], forms.coupling
-    for d in range(size):
-        v = stack_waves(np.exp(1j * angles))
-        v[:, [d, size + d]] = 0.0
-        given = forms.linear[:, [d, size + d]] - v @ G[:, [d, size + d]]
-        own = -0.25 * (G[d, d] - G[size + d, size + d]) - 0.5j * G[d, size + d]
-        eta = np.stack([given[:, 0] + 1j * given[:, 1], np.full(len(angles), own)], axis=1)
-        angles[:, d] = gvm_sample(eta, 1, rng).reshape(-1)
 
 
 # ---- narrow components in closed form -------------------------------------------------------------------------------
@@ -277,14 +276,12 @@ class GaussianPosteriors(NamedTuple):
         twice = linear.shape[1]
         mean, second = np.zeros((len(linear), twice)), np.zeros((len(linear), twice * (twice + 1) // 2))
         mixture_moments(np.ascontiguousarray(shares), linear, self.offset, self.gain, mean, second)
-        sums = shares.sum(axis=0)[:, None] * self.offset + np.einsum("kpq,kq->kp", self.gain, shares.T @ linear)
-        return mean, second, sums[:, : twice // 2] + 1j * sums[:, twice // 2 :]
+        return mean, second, self.sums(linear, shares)
 
-    def modes(self, linear: FloatArray, best: np.ndarray) -> FloatArray:
-        """The angles at the mean of one component for every row, (n, D)."""
-        size = linear.shape[1] // 2
-        mean = self.offset[best] + np.einsum("npq,nq->np", self.gain[best], linear)
-        return np.asarray(np.arctan2(mean[:, size:], mean[:, :size]))
+    def sums(self, linear: FloatArray, shares: FloatArray) -> ComplexArray:
+        """Σ share E[e^{iφ}] over the rows, (K, D)."""
+        out = shares.sum(axis=0)[:, None] * self.offset + np.einsum("kpq,kq->kp", self.gain, shares.T @ linear)
+        return as_complex(out)
 
 
 def is_gaussian(prior: Prior, coupling: FloatArray) -> np.ndarray:
@@ -300,16 +297,11 @@ def gaussian_concentration(coupling: FloatArray) -> float:
 
 def component_moments(prior: Prior) -> tuple[FloatArray, FloatArray]:
     """m (K, 2D) and C (K, 2D, 2D) of all components."""
-    size, eta = prior.size, prior.resultants
+    eta = prior.resultants
     kappa, direction = np.abs(eta), np.exp(1j * np.angle(eta))
     first, second = (ive(k, kappa) / ive(0, kappa) * direction**k for k in (1, 2))
-    mean = np.concatenate([first.real, first.imag], axis=1)
-    covariance = np.zeros((len(eta), 2 * size, 2 * size))
-    d = np.arange(size)
-    covariance[:, d, d] = 0.5 + 0.5 * second.real - first.real**2
-    covariance[:, size + d, size + d] = 0.5 - 0.5 * second.real - first.imag**2
-    covariance[:, d, size + d] = covariance[:, size + d, d] = 0.5 * second.imag - first.real * first.imag
-    return mean, covariance
+    mean = stack_waves(first)
+    return mean, second_moments(first, second) - mean[:, :, None] * mean[:, None, :]
 
 
 def gaussian_posteriors(linear: FloatArray, coupling: FloatArray, prior: Prior) -> GaussianPosteriors:
@@ -385,14 +377,13 @@ def _posterior_moments(forms: QuadraticForms, prior: Prior, engine: Engine, star
     best = np.argmax(shares, axis=1)
     mean, second, sums[closed] = gaussian.moments(forms.linear, shares[:, closed])
     for place, k in enumerate(closed):
-        mine = np.flatnonzero(best == k)
-        mode[mine] = gaussian.modes(forms.linear[mine], np.full(mine.size, place))
+        mine = best == k
+        mode[mine] = np.angle(as_complex(gaussian.offset[place] + forms.linear[mine] @ gaussian.gain[place].T))
     for k, part in zip(wide, integrals, strict=True):
         mode[best == k] = part.mode[best == k]
         mean += shares[:, k, None] * part.mean
         second += shares[:, k, None] * part.second
-        sum_of_means = shares[:, k] @ part.mean
-        sums[k] = sum_of_means[:size] + 1j * sum_of_means[size:]
+        sums[k] = as_complex(shares[:, k] @ part.mean)
     return RowMoments(total, mode, mean, second, shares, sums)
 
 

@@ -32,11 +32,6 @@ class EMFit(NamedTuple):
     converged: bool
     interrupted: bool = False
 
-    @property
-    def log_likelihood(self) -> float:
-        """The highest."""
-        return max(self.history)
-
 
 class EMOptions(NamedTuple):
     """When EM ends (`max_iter`, or a gain below `tol` nats a row), and what it prints.
@@ -107,7 +102,7 @@ def run_best(
         few = options._replace(max_iter=min(short_iter, options.max_iter))
         while len(short) < len(first) and not (short and short[-1].interrupted):
             short.append(run(ArrayRows(some), engine, first[len(short)], structure, few))
-        best = max(short, key=lambda fit: fit.log_likelihood)
+        best = max(short, key=lambda fit: max(fit.history))
         if short[-1].interrupted:
             return best._replace(converged=False, interrupted=True)
         first = [best.parameters]
@@ -125,11 +120,12 @@ def run(rows: Rows, engine: Engine, start: Parameters, structure: Structure, opt
     history: list[float] = []
     report = make_reporter(options)
     path, leap, since = [start], Leap(), options.search_every
+    shorter = replace(engine, search=False) if isinstance(engine, MeanField) else None
     try:
         for step in range(options.max_iter):
             search = since >= options.search_every or len(parameters.prior.linear) > 1
-            sums = rows.sums(parameters, engine if search else replace_search(engine))
-            since, searches = 0 if search else since + 1, search and isinstance(engine, MeanField)
+            sums = rows.sums(parameters, engine if search or shorter is None else shorter)
+            since, searches = 0 if search else since + 1, search and shorter is not None
             value = sums.log_likelihood / sums.rows
             report(step + 1, value)
             if leap.taken and value < history[-1]:
@@ -143,7 +139,7 @@ def run(rows: Rows, engine: Engine, start: Parameters, structure: Structure, opt
                 leap = Leap(0.0)
             history.append(value)
             if len(history) > 1 and not leap.taken and abs(history[-1] - history[-2]) < options.tol:
-                if searches or not isinstance(engine, MeanField):
+                if searches or shorter is None:
                     return EMFit(best, history, converged=True)
                 since = options.search_every
             if leap.taken or len(path) == 3:
@@ -162,11 +158,6 @@ def run(rows: Rows, engine: Engine, start: Parameters, structure: Structure, opt
         )
         return EMFit(best, history, converged=False, interrupted=True)
     return EMFit(best, history, converged=False)
-
-
-def replace_search(engine: Engine) -> Engine:
-    """The engine that begins with what it is given, where there is such a kind of it."""
-    return replace(engine, search=False) if isinstance(engine, MeanField) else engine
 
 
 class Leap(NamedTuple):
@@ -236,14 +227,3 @@ def make_reporter(options: EMOptions) -> Callable[[int, float], object]:
     """A function of the iteration and its value that prints progress as the options ask."""
     say = ProgressLines("CircularPCA", options.verbose)
     return lambda done, value: say(f"iteration {done} of at most {options.max_iter}, {value:.4f} nats a row")
-
-
-def warn_unconverged(history: list[float], tol: float) -> None:
-    """Say by how much a fit has not converged."""
-    last = abs(history[-1] - history[-2]) if len(history) > 1 else np.inf
-    warnings.warn(
-        f"EM did not converge within {len(history)} iterations: the last gained {last:.2g} nats a row, above "
-        f"tol = {tol:g}; raise max_iter or tol",
-        ConvergenceWarning,
-        stacklevel=4,
-    )

@@ -19,8 +19,9 @@ from mgvm import _validation as check
 from mgvm._threads import single_thread
 from mgvm._validation import FloatArray, Seed
 from mgvm.angles import UNITS, from_radians, to_radians
+from mgvm.inference.result import ConvergenceWarning
 from mgvm.pca import em, priors
-from mgvm.pca.e_step import Engine, Gibbs, MeanField, Quadrature, as_mgvm, likelihood
+from mgvm.pca.e_step import Engine, Gibbs, MeanField, Quadrature, likelihood
 from mgvm.pca.em import EMFit, EMOptions
 from mgvm.pca.joint_prior import hold_out_blocks, kernel_prior, mixture_prior
 from mgvm.pca.rows import (
@@ -35,7 +36,7 @@ from mgvm.pca.rows import (
     warn_about,
 )
 from mgvm.pca.skeleton import KinematicTree, MaskedMap, Structure
-from mgvm.pca.variational import VariationalSearch, count_identifiable, grow_angles
+from mgvm.pca.variational import VariationalSearch, grow_angles
 from mgvm.torus.mgvm import MGvM
 
 METHODS = ("point", "vb")
@@ -143,7 +144,7 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         n_components: int = 1,
         *,
         method: str = "point",
-        structure: Any = "auto",
+        structure: KinematicTree | ArrayLike | None = "auto",
         prior: str | None = None,
         inference: str = "auto",
         fit_offset: bool = True,
@@ -185,11 +186,16 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         variational = check.choice(self.method, "method", METHODS) == "vb"
         asked = None if variational and isinstance(self.structure, str) and self.structure == "auto" else self.structure
         if variational and asked is None:
-            size = count_identifiable(size, Y.shape[1])
+            size = min(size, max(Y.shape[1] // 2, 1))  # the angles whose cosines and sines columns can tell apart
         structure, start = _read_structure(asked, Y, size, offset=bool(self.fit_offset))
         self.prior_ = _read_prior(self, Y, rigid=start is not None, complete=rows.facts.complete)
         warn_about(rows.facts, size, structured=start is not None or not isinstance(asked, str | None))
-        data, options = _Training(rows, Y, rng), self._em_options()
+        data = _Training(rows, Y, rng)
+        options = EMOptions(
+            check.integer(self.max_iter, "max_iter", minimum=1),
+            check.single_positive(self.tol, "tol"),
+            int(self.verbose),
+        )
         with single_thread:
             if variational:
                 sizes = range(1 if asked is None else size, size + 1)
@@ -197,18 +203,10 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             else:
                 found, engine = self._fit_point(data, structure, start, size, options)
         if self.prior_ == "uniform":
-            found = found._replace(parameters=found.parameters.with_uniform_prior())
+            found = found._replace(parameters=found.parameters._replace(prior=priors.uniform(found.parameters.size)))
         self._engine = engine
         self._keep(found, structure)
         return self
-
-    def _em_options(self) -> EMOptions:
-        """When EM ends, checked."""
-        return EMOptions(
-            check.integer(self.max_iter, "max_iter", minimum=1),
-            check.single_positive(self.tol, "tol"),
-            int(self.verbose),
-        )
 
     def _fit_point(
         self, data: _Training, structure: Structure, start: FloatArray | None, size: int, options: EMOptions
@@ -257,15 +255,19 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self.free_energy_ = np.array(found.history)
         self.n_iter_, self.converged_ = len(found.history), found.converged
         if not found.converged and not found.interrupted:
-            em.warn_unconverged(found.history, float(self.tol))
+            last = abs(found.history[-1] - found.history[-2]) if self.n_iter_ > 1 else np.inf
+            warnings.warn(
+                f"EM did not converge within {self.n_iter_} iterations: the last gained {last:.2g} nats a row, above "
+                f"tol = {self.tol:g}; raise max_iter or tol",
+                ConvergenceWarning,
+                stacklevel=3,
+            )
 
     # ---- what the fit tells of rows ---------------------------------------------------------------------------------
 
     def transform(self, X: ArrayLike) -> FloatArray:
         """The angles (n, D) of highest posterior density of every row, in `unit`."""
         angles = self._evaluate(X, "angles")
-        if self.unit == "radians":
-            return angles
         return angles.map_blocks(from_radians, self.unit) if is_dask(angles) else from_radians(angles, self.unit)
 
     def posterior(self, X: ArrayLike) -> MGvM:
@@ -278,7 +280,7 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
                 "NaN), and prior='von_mises' or 'uniform'"
             )
         _, forms = likelihood(Y, self._parameters, np.arange(Y.shape[1]))
-        return as_mgvm(forms._replace(linear=forms.linear + self._parameters.prior.linear[0]))[0]
+        return MGvM(*forms._replace(linear=forms.linear + self._parameters.prior.linear[0]).natural())
 
     def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """c + A cos φ + B sin φ at angles (n, D), in `unit`."""
@@ -286,7 +288,7 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         angles = check.finite(X, "X")
         if angles.ndim != 2 or angles.shape[1] != self._parameters.size:
             raise ValueError(f"X must hold angles of shape (n, {self._parameters.size}), got {angles.shape}")
-        return self._parameters.at(angles if self.unit == "radians" else to_radians(angles, self.unit))
+        return self._parameters.at(to_radians(angles, self.unit))
 
     def denoise(self, X: ArrayLike) -> FloatArray:
         """E[c + A cos φ + B sin φ | y] of every row, missing entries included."""
@@ -308,8 +310,7 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         eta = self._parameters.prior.resultants[rng.choice(len(self.prior_weights_), count, p=self.prior_weights_)]
         angles = rng.vonmises(np.angle(eta), np.abs(eta))
         noise = rng.normal(0.0, self.noise_variance_**0.5, (count, self.A_.shape[0]))
-        rows = self._parameters.at(angles) + noise
-        return rows, angles if self.unit == "radians" else from_radians(angles, self.unit)
+        return self._parameters.at(angles) + noise, from_radians(angles, self.unit)
 
     def adapt_background(self, X: ArrayLike) -> Self:
         """A copy with the share ε of background that maximises Σ log((1-ε)p(y) + ε p₀(y)) over rows X.
@@ -372,7 +373,9 @@ def _make_engine(name: str, size: int, rng: np.random.Generator) -> Engine:
     return MeanField("gvm" if word == "mean_field" else word)
 
 
-def _read_structure(structure: Any, Y: FloatArray, size: int, *, offset: bool) -> tuple[Structure, FloatArray | None]:
+def _read_structure(
+    structure: KinematicTree | ArrayLike | None, Y: FloatArray, size: int, *, offset: bool
+) -> tuple[Structure, FloatArray | None]:
     """What W may be, and W to begin with where the structure tells."""
     columns = Y.shape[1]
     if isinstance(structure, str) and check.choice(structure, "structure", ("tree", "auto")) == "auto":
@@ -423,14 +426,13 @@ def choose_prior(model: CircularPCA, Y: FloatArray) -> str:
     held = hold_out_blocks(len(Y))
     if not held.any():
         return "von_mises"
-    scores = {name: _score_prior(model, name, Y[~held], Y[held]) for name in ("uniform", "von_mises", "kernel")}
-    return max(scores, key=lambda name: scores[name])
 
+    def score(name: str) -> float:
+        """Held-out log-likelihood, nats a row, of a point estimate of at most 60 iterations."""
+        trial = clone(model).set_params(prior=name, method="point", verbose=0, max_iter=min(60, int(model.max_iter)))
+        with warnings.catch_warnings():
+            # What the data lack is said once, by the fit that follows.
+            warnings.simplefilter("ignore")
+            return float(trial.fit(Y[~held]).score(Y[held]))
 
-def _score_prior(model: CircularPCA, name: str, train: FloatArray, test: FloatArray) -> float:
-    """Held-out log-likelihood, nats a row, of a point estimate of at most 60 iterations."""
-    trial = clone(model).set_params(prior=name, method="point", verbose=0, max_iter=min(60, int(model.max_iter)))
-    with warnings.catch_warnings():
-        # What the data lack is said once, by the fit that follows.
-        warnings.simplefilter("ignore")
-        return float(np.mean(trial.fit(train).score_samples(test)))
+    return max(("uniform", "von_mises", "kernel"), key=score)

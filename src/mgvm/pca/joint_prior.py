@@ -68,9 +68,7 @@ def weigh_rows(part: Evidence, prior: Prior, background: float) -> WeighedRows:
     rest = part.uniform + np.log(background) if background else np.full(len(logs), -np.inf)
     total = np.logaddexp(log_sum_exp(logs, axis=1), rest)
     shares = np.exp(logs - total[:, None])
-    summed = shares.sum(axis=0)
-    sums = summed[:, None] * found.offset + np.einsum("kpq,kq->kp", found.gain, shares.T @ part.forms.linear)
-    return WeighedRows(total, summed, sums[:, : prior.size] + 1j * sums[:, prior.size :])
+    return WeighedRows(total, shares.sum(axis=0), found.sums(part.forms.linear, shares))
 
 
 def refine(parts: list[Evidence], prior: Prior, background: float, n_iter: int = 30) -> Prior:
@@ -89,13 +87,13 @@ def kernel_prior(
     held = hold_out_blocks(len(Y))
     learn = collect_evidence(Y[~held], parameters, engine)
     test = collect_evidence(Y[held], parameters, engine) if held.any() else learn
-    widths = _least_concentration(parameters) * np.array([1.0, 2.0, 4.0, 8.0])
-    scores = []
-    for kappa in widths:
+
+    def score(kappa: float) -> float:
         prior = refine(learn, _place_kernels(modes[~held], count, kappa), background)
-        scores.append(sum(float(weigh_rows(part, prior, background).log_likelihood.sum()) for part in test))
-    best = _place_kernels(modes, count, widths[int(np.argmax(scores))])
-    prior = refine(collect_evidence(Y, parameters, engine), best, background)
+        return sum(float(weigh_rows(part, prior, background).log_likelihood.sum()) for part in test)
+
+    best = max(_least_concentration(parameters) * np.array([1.0, 2.0, 4.0, 8.0]), key=score)
+    prior = refine(collect_evidence(Y, parameters, engine), _place_kernels(modes, count, best), background)
     return with_background(prior, background) if background else prior
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Any, Self
+from typing import Self
 
 import numpy as np
+from numpy.typing import ArrayLike
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -62,27 +63,28 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         self.noise_variance = noise_variance
 
     @single_thread
-    def fit(self, Y: Any, y: Any = None) -> Self:
+    def fit(self, Y: ArrayLike, y: None = None) -> Self:
         """Learn m, W and σ² from rows Y (N, M); `y` is ignored."""
         check.refuse_text(Y, "leave it out")
         with check.validating("Y", Y):
-            Y = validate_data(self, Y, dtype=np.float64, ensure_min_samples=2)
-        check.moderate_scale(Y.min(axis=0), Y.max(axis=0), "Y")
+            rows = np.asarray(validate_data(self, Y, dtype=np.float64, ensure_min_samples=2))
+        check.moderate_scale(rows.min(axis=0), rows.max(axis=0), "Y")
         size = check.integer(self.n_components, "n_components", minimum=1)
-        if size > min(Y.shape):
+        count, columns = rows.shape
+        if size > min(rows.shape):
             raise ValueError(
-                f"n_components must be at most the number of columns and of rows, {Y.shape[1]} and {Y.shape[0]}, got "
+                f"n_components must be at most the number of columns and of rows, {columns} and {count}, got "
                 f"{size}; ask for fewer"
             )
-        self.mean_ = Y.mean(axis=0)
-        _, singular, vectors = np.linalg.svd(Y - self.mean_, full_matrices=False)
-        spectrum = singular**2 / len(Y)
+        self.mean_ = rows.mean(axis=0)
+        _, singular, vectors = np.linalg.svd(rows - self.mean_, full_matrices=False)
+        spectrum = singular**2 / count
         total = float(spectrum.sum())
         if not total > 0.0:
             raise ValueError("all rows of Y are equal, so that there is nothing to learn; give rows that differ")
-        least = _LEAST_VARIANCE * total / Y.shape[1]
+        least = _LEAST_VARIANCE * total / columns
         if self.noise_variance is None:
-            noise = float(spectrum[size:].sum()) / max(Y.shape[1] - size, 1)
+            noise = float(spectrum[size:].sum()) / max(columns - size, 1)
         else:
             noise = check.single_positive(self.noise_variance, "noise_variance")
         self.noise_variance_ = max(noise, least)
@@ -95,11 +97,11 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
     def _n_features_out(self) -> int:
         return len(self.components_)
 
-    def transform(self, Y: Any) -> FloatArray:
+    def transform(self, Y: ArrayLike) -> FloatArray:
         """E[x | y] of every row, shape (N, n_components)."""
         return self._along(self._rows(Y)) * np.sqrt(self._signal()) / self.explained_variance_
 
-    def inverse_transform(self, X: Any) -> FloatArray:
+    def inverse_transform(self, X: ArrayLike) -> FloatArray:
         """Rows m + Wx for x in the rows of X (N, n_components)."""
         check_is_fitted(self)
         X = check.finite(X, "X")
@@ -107,11 +109,11 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
             raise ValueError(f"X must have shape (N, {len(self.components_)}), one row an observation, got {X.shape}")
         return np.asarray(self.mean_ + (X * np.sqrt(self._signal())) @ self.components_)
 
-    def denoise(self, Y: Any) -> FloatArray:
+    def denoise(self, Y: ArrayLike) -> FloatArray:
         """E[m + Wx | y] of every row: the rows without their noise, as far as it can be told."""
         return self.inverse_transform(self.transform(Y))
 
-    def score_samples(self, Y: Any) -> FloatArray:
+    def score_samples(self, Y: ArrayLike) -> FloatArray:
         """Log density of every row, nats."""
         Y = self._rows(Y)
         along = self._along(Y)
@@ -121,11 +123,11 @@ class PPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  #
         spread = np.log(self.explained_variance_).sum() + left * np.log(self.noise_variance_)
         return np.asarray(-0.5 * (square + spread + Y.shape[1] * np.log(2.0 * np.pi)))
 
-    def score(self, Y: Any, y: Any = None) -> float:
+    def score(self, Y: ArrayLike, y: None = None) -> float:
         """Mean log density of the rows, nats; `y` is ignored."""
         return float(self.score_samples(Y).mean())
 
-    def _rows(self, Y: Any) -> FloatArray:
+    def _rows(self, Y: ArrayLike) -> FloatArray:
         check_is_fitted(self)
         check.refuse_text(Y, "leave it out")
         return np.asarray(validate_data(self, Y, dtype=np.float64, reset=False))

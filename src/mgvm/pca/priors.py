@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 import numpy as np
-from scipy.special import ive
+from scipy.special import expit, ive, logit
 
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.exponential_family import concentrations
@@ -97,8 +97,7 @@ def fit_background(log_odds: FloatArray, before: float, *, worth: float = 20.0, 
     """
     share = before
     for _ in range(200):
-        exponent = np.clip(log_odds + np.log(share / (1.0 - share)), -700.0, 700.0)
-        new = float((np.sum(1.0 / (1.0 + np.exp(-exponent))) + worth * before) / (len(log_odds) + worth))
+        new = float((expit(log_odds + logit(share)).sum() + worth * before) / (len(log_odds) + worth))
         if abs(new - share) < tol:
             break
         share = new

@@ -12,18 +12,23 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial, reduce
 from importlib import import_module
-from typing import Any, Literal, Protocol
+from typing import Any, Literal, TypeVar
 
 import numpy as np
+from numpy.typing import ArrayLike
+from sklearn.base import BaseEstimator
 from sklearn.utils.validation import validate_data
 
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.pca.e_step import Engine, MeanField, Parameters, RowMoments, Statistics, expectation, sum_statistics
+
+Result = TypeVar("Result")
 
 CHUNK = 65_536  # rows held as doubles at once
 _KEPT = 1 << 23  # first moments kept from one E-step to the next, 128 MB
@@ -56,21 +61,33 @@ class RowFacts:
         )
 
 
-class Rows(Protocol):
-    """Data to learn from."""
+class Rows(ABC):
+    """Data to learn from, an array (n, M) that is only ever read in parts."""
 
-    @property
+    def __init__(self, Y: Any):
+        self._Y = Y
+
+    @abstractmethod
+    def _of_parts(self, function: Callable[..., Result], *arguments: object) -> Iterable[Result]:
+        """A function of every part and of arguments that all parts share."""
+
+    @cached_property
     def facts(self) -> RowFacts:
         """What to check."""
+        return reduce(operator.add, self._of_parts(collect_facts))
 
     def subset(self, most: int, rng: np.random.Generator) -> FloatArray:
         """Rows with entries in memory: all, or `most` of them at random, in their order."""
+        count = self._Y.shape[0]
+        chosen = slice(None) if count <= most else np.sort(rng.choice(count, most, replace=False))
+        return drop_empty(self._Y[chosen])
 
     def sums(self, parameters: Parameters, engine: Engine) -> Statistics:
-        """The E-step at given parameters, summed over all rows."""
+        """The E-step at given parameters, summed over all rows in their order."""
+        return reduce(operator.add, self._of_parts(sum_chunk, parameters, engine))
 
 
-def collect_facts(Y: Any) -> RowFacts:
+def collect_facts(Y: ArrayLike) -> RowFacts:
     """What there is to check in a chunk of rows."""
     values = np.asarray(Y, dtype=np.float64)
     missing = np.isnan(values)
@@ -84,20 +101,20 @@ def collect_facts(Y: Any) -> RowFacts:
     )
 
 
-def drop_empty(Y: Any) -> FloatArray:
+def drop_empty(Y: ArrayLike) -> FloatArray:
     """A chunk as doubles, without rows that have no entry."""
     values = np.ascontiguousarray(Y, dtype=np.float64)
     empty = np.isnan(values).all(axis=1)
     return values[~empty] if empty.any() else values
 
 
-def sum_chunk(Y: Any, parameters: Parameters, engine: Engine) -> Statistics:
+def sum_chunk(Y: ArrayLike, parameters: Parameters, engine: Engine) -> Statistics:
     """The E-step of one chunk, summed; it begins anew, with nothing of the one before."""
     return _expect_chunk(Y, parameters, engine, None)[0]
 
 
 def _expect_chunk(
-    Y: Any, parameters: Parameters, engine: Engine, start: ComplexArray | None
+    Y: ArrayLike, parameters: Parameters, engine: Engine, start: ComplexArray | None
 ) -> tuple[Statistics, ComplexArray]:
     """The E-step of one chunk, summed, and E[e^{iφ}] (n, D) of its rows."""
     values, size = drop_empty(Y), parameters.size
@@ -107,25 +124,19 @@ def _expect_chunk(
     return sum_statistics(values, moments), moments.mean[:, :size] + 1j * moments.mean[:, size:]
 
 
-class ArrayRows:
-    """An array (n, M) of any type of numbers, which is only ever read in chunks.
+class ArrayRows(Rows):
+    """An array of any type of numbers, in memory or mapped.
 
     Of rows that are not too many, an E-step may begin where the one before has ended (`MeanField.search`); what is
     learnt does not depend on the chunks.
     """
 
-    def __init__(self, Y: Any):
-        self._Y = Y
+    def __init__(self, Y: np.ndarray):
+        super().__init__(Y)
         self._moments: list[ComplexArray | None] = [None for _ in chunks(Y)]
 
-    @cached_property
-    def facts(self) -> RowFacts:
-        """What to check."""
-        return reduce(operator.add, map(collect_facts, chunks(self._Y)))
-
-    def subset(self, most: int, rng: np.random.Generator) -> FloatArray:
-        """Rows with entries in memory: all, or `most` of them at random, in their order."""
-        return drop_empty(self._Y[choose_rows(len(self._Y), most, rng)])
+    def _of_parts(self, function: Callable[..., Result], *arguments: object) -> Iterable[Result]:
+        return (function(part, *arguments) for part in chunks(self._Y))
 
     def sums(self, parameters: Parameters, engine: Engine) -> Statistics:
         """The E-step at given parameters, summed over all rows chunk by chunk."""
@@ -141,12 +152,7 @@ class ArrayRows:
             yield sums
 
 
-def choose_rows(count: int, most: int, rng: np.random.Generator) -> Any:
-    """Which rows: all, or `most` at random, in their order."""
-    return slice(None) if count <= most else np.sort(rng.choice(count, most, replace=False))
-
-
-def chunks(Y: Any) -> Iterator[Any]:
+def chunks(Y: np.ndarray) -> Iterator[np.ndarray]:
     """`CHUNK` rows at a time."""
     for begin in range(0, len(Y), CHUNK):
         yield Y[begin : begin + CHUNK]
@@ -169,48 +175,25 @@ def as_dask_array(X: Any) -> Any:
     return array if array.numblocks[1] == 1 else array.rechunk({1: -1})
 
 
-class DaskRows:
-    """A Dask array (n, M). Persist it first if its blocks take long to make."""
-
-    def __init__(self, array: Any):
-        self._array = array
-        # A block without rows has nothing to add.
-        self._blocks = [
-            block for block, size in zip(array.to_delayed().ravel(), array.chunks[0], strict=True) if size > 0
-        ]
+class DaskRows(Rows):
+    """A Dask array, every block of it read where it is. Persist it first if its blocks take long to make."""
 
     @cached_property
-    def facts(self) -> RowFacts:
-        """What to check."""
-        return reduce(operator.add, compute_blocks(collect_facts, self._blocks))
+    def _blocks(self) -> list[Any]:
+        """Those that have rows."""
+        blocks = zip(self._Y.to_delayed().ravel(), self._Y.chunks[0], strict=True)
+        return [block for block, size in blocks if size > 0]
 
-    def subset(self, most: int, rng: np.random.Generator) -> FloatArray:
-        """Rows with entries in memory: all, or `most` of them at random, in their order."""
-        return drop_empty(self._array[choose_rows(self._array.shape[0], most, rng)].compute())
-
-    def sums(self, parameters: Parameters, engine: Engine) -> Statistics:
-        """The E-step at given parameters: as many sums as blocks come back, and are added in the order of the rows."""
-        return reduce(operator.add, compute_blocks(sum_chunk, self._blocks, parameters, engine))
-
-
-def compute_blocks(function: Callable[..., Any], blocks: list[Any], *arguments: Any) -> list[Any]:
-    """A function of every block, computed where the blocks are."""
-    dask = import_module("dask")
-    call = dask.delayed(function, pure=False)
-    # What all blocks share is sent once, as one value that Dask does not look into.
-    shared = [dask.delayed(lambda value=argument: value, pure=False)() for argument in arguments]
-    return list(dask.compute(*[call(block, *shared) for block in blocks]))
+    def _of_parts(self, function: Callable[..., Result], *arguments: object) -> Iterable[Result]:
+        dask = import_module("dask")
+        call = dask.delayed(function, pure=False)
+        # What all blocks share is sent once, as one value that Dask does not look into.
+        shared = [dask.delayed(lambda value=argument: value, pure=False)() for argument in arguments]
+        found: Iterable[Result] = dask.compute(*[call(block, *shared) for block in self._blocks])
+        return found
 
 
-def map_blocks(array: Any, function: Callable[[Any], FloatArray], columns: int | None) -> Any:
-    """A function of rows as a Dask array: of `columns` columns, or of one value a row."""
-    if columns is None:
-        return array.map_blocks(function, dtype=np.float64, meta=np.empty(0), drop_axis=1)
-    chunks = (array.chunks[0], (columns,))
-    return array.map_blocks(function, dtype=np.float64, meta=np.empty((0, 0)), chunks=chunks)
-
-
-def open_rows(estimator: Any, X: Any) -> Rows:
+def open_rows(estimator: BaseEstimator, X: ArrayLike) -> Rows:
     """Data to learn from; a Dask array stays where it is, a mapped file is read in chunks."""
     Y = validate_rows(estimator, X, reset=True)
     if Y.shape[0] == 0:
@@ -220,7 +203,7 @@ def open_rows(estimator: Any, X: Any) -> Rows:
     return rows
 
 
-def validate_rows(estimator: Any, X: Any, *, reset: bool = False) -> Any:
+def validate_rows(estimator: BaseEstimator, X: Any, *, reset: bool = False) -> Any:
     """An array (n, M), or a Dask array; one mapped from a file is not converted, for that would read it whole."""
     if is_dask(X):
         array = as_dask_array(X)
@@ -270,33 +253,30 @@ def refuse(facts: RowFacts) -> None:
 def warn_about(facts: RowFacts, size: int, *, structured: bool) -> None:
     """Warn of what the data cannot tell."""
     steady, columns = np.flatnonzero(facts.least == facts.most), facts.counts.size
+    doubts = []
     if steady.size:
-        warnings.warn(
+        doubts.append(
             f"column {steady[0]} is constant ({steady.size} in all): it says nothing of the angles and lowers the "
-            "noise variance that all columns share; leave it out",
-            UserWarning,
-            stacklevel=3,
+            "noise variance that all columns share; leave it out"
         )
     if 2 * size > columns and not structured:
-        warnings.warn(
+        doubts.append(
             f"n_components = {size} angles have {2 * size} cosines and sines, more than the {columns} columns: without "
-            "structure they are not identifiable; give structure= or fewer components, and look at several n_init",
-            UserWarning,
-            stacklevel=3,
+            "structure they are not identifiable; give structure= or fewer components, and look at several n_init"
         )
     if facts.rows - facts.empty < columns:
-        warnings.warn(
+        doubts.append(
             f"{facts.rows - facts.empty} rows for {columns} columns: the noise variance will come out too small; give "
-            "more rows",
-            UserWarning,
-            stacklevel=3,
+            "more rows"
         )
+    for doubt in doubts:
+        warnings.warn(doubt, UserWarning, stacklevel=3)
 
 
 Quantity = Literal["angles", "denoised", "log_likelihood"]
 
 
-def posterior_moments(Y: Any, parameters: Parameters, engine: Engine) -> RowMoments:
+def posterior_moments(Y: ArrayLike, parameters: Parameters, engine: Engine) -> RowMoments:
     """Posterior moments of a chunk of rows (n, M)."""
     values = np.ascontiguousarray(Y, dtype=np.float64)
     if np.isinf(values).any():
@@ -307,13 +287,15 @@ def posterior_moments(Y: Any, parameters: Parameters, engine: Engine) -> RowMome
 def evaluate_rows(Y: Any, parameters: Parameters, engine: Engine, quantity: Quantity) -> Any:
     """A quantity of every row of an array, in chunks; of a Dask array, a Dask array."""
     evaluate = partial(_evaluate_chunk, parameters=parameters, engine=engine, quantity=quantity)
-    if is_dask(Y):
-        columns = {"angles": parameters.size, "denoised": len(parameters.weights)}.get(quantity)
-        return map_blocks(Y, evaluate, columns)
-    return np.concatenate([evaluate(part) for part in chunks(Y)])
+    if not is_dask(Y):
+        return np.concatenate([evaluate(part) for part in chunks(Y)])
+    if quantity == "log_likelihood":
+        return Y.map_blocks(evaluate, dtype=np.float64, meta=np.empty(0), drop_axis=1)
+    columns = parameters.size if quantity == "angles" else len(parameters.weights)
+    return Y.map_blocks(evaluate, dtype=np.float64, meta=np.empty((0, 0)), chunks=(Y.chunks[0], (columns,)))
 
 
-def _evaluate_chunk(Y: Any, parameters: Parameters, engine: Engine, quantity: Quantity) -> FloatArray:
+def _evaluate_chunk(Y: ArrayLike, parameters: Parameters, engine: Engine, quantity: Quantity) -> FloatArray:
     """A quantity of every row of a chunk."""
     found = posterior_moments(Y, parameters, engine)
     if quantity == "denoised":

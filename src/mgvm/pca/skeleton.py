@@ -26,6 +26,7 @@ from mgvm.pca.e_step import Statistics
 
 _FEWEST = 3  # rows that say anything of a link
 _LEAST = 1e-2  # squared length of a link without noise, at least, in units of its mean square
+_NOTHING = 0.2  # 1 - ½p var d²/E[d²]²: below it, a link may as well be noise
 
 
 # ---- maps from angles to rows ---------------------------------------------------------------------------------------
@@ -87,12 +88,11 @@ def _solve(matrix: FloatArray, right: FloatArray, count: FloatArray) -> FloatArr
 
 
 class Skeleton(NamedTuple):
-    """Parents, the cost of every marker's link, what fixed points are, and where (a row for each marker)."""
+    """Parents, the cost of every marker's link, and what fixed points are."""
 
     parents: tuple[int, ...]
     costs: FloatArray
     fixed: str
-    centres: FloatArray
 
 
 def steadiness(apart: FloatArray) -> tuple[float, float]:
@@ -109,6 +109,11 @@ def steadiness(apart: FloatArray) -> tuple[float, float]:
     # Lengths that vary more than noise alone makes them: the formula continued, growing on.
     root = np.sqrt(rest) if rest >= 0.0 else -np.sqrt(-rest)
     return (mean - root) / dimension, max(root, 0.0)
+
+
+def is_link(variance: float, square: float, dimension: int, least: float = _NOTHING) -> bool:
+    """Whether a link of a `steadiness` has a length: (E[d²] - ps²)²/E[d²]² = 1 - ½p var d²/E[d²]² above `least`."""
+    return bool(square > np.sqrt(least) * (square + dimension * variance))
 
 
 def drop_incomplete(points: FloatArray) -> FloatArray:
@@ -157,7 +162,7 @@ def find_skeleton(markers: FloatArray, *, offset: bool = True) -> Skeleton:
     for i in range(count):
         for j in range(i):
             pairs[i, j] = pairs[j, i] = 0.5 * steadiness(markers[:, i] - markers[:, j])[0]
-    origin = hang_tree(markers, pairs, np.zeros((count, dimension)), "origin")
+    origin = hang_tree(markers, pairs, np.zeros(dimension), "origin")
     if not offset:
         return origin
     each = [markers[:, k] for k in range(count)]
@@ -176,11 +181,11 @@ def find_skeleton(markers: FloatArray, *, offset: bool = True) -> Skeleton:
 
 def _alternate(markers: FloatArray, pairs: FloatArray, centre: FloatArray) -> Skeleton:
     """A tree and the fixed point its roots share, in turns."""
-    found = hang_tree(markers, pairs, np.tile(centre, (markers.shape[1], 1)), "common")
+    found = hang_tree(markers, pairs, centre, "common")
     for _ in range(10):
         roots = [markers[:, k] for k, parent in enumerate(found.parents) if parent < 0]
         centre = fit_centre(roots, float(found.costs.min()))
-        new = hang_tree(markers, pairs, np.tile(centre, (markers.shape[1], 1)), "common")
+        new = hang_tree(markers, pairs, centre, "common")
         if not new.costs.sum() < found.costs.sum():
             break
         found = new
@@ -188,14 +193,14 @@ def _alternate(markers: FloatArray, pairs: FloatArray, centre: FloatArray) -> Sk
 
 
 def hang_tree(markers: FloatArray, pairs: FloatArray, centres: FloatArray, fixed: str) -> Skeleton:
-    """The minimum spanning tree of markers and the fixed points that each may turn about."""
-    count = markers.shape[1]
-    ground = np.array([steadiness(markers[:, k] - centres[k])[0] for k in range(count)])
+    """The minimum spanning tree of markers and the fixed point, one or one for each, that they may turn about."""
+    away = np.swapaxes(markers - centres, 0, 1)
+    ground = np.array([steadiness(apart)[0] for apart in away])
     # The variance of n normal numbers is known to √(2/n): what is as steady within three times that hangs on the fixed
     # point.
     ground /= 1.0 + 3.0 * np.sqrt(2.0 / len(markers))
     parents, costs = span_tree(ground, pairs)
-    return Skeleton(tuple(parents.tolist()), costs, fixed, centres)
+    return Skeleton(tuple(parents.tolist()), costs, fixed)
 
 
 def span_tree(ground: FloatArray, pairs: FloatArray) -> tuple[np.ndarray, FloatArray]:
@@ -241,7 +246,6 @@ def fit_plane(apart: FloatArray) -> tuple[FloatArray, FloatArray]:
 
 
 FIXED = ("common", "own", "origin")
-_NOTHING = 0.2  # 1 - ½p var d²/E[d²]²: below it, a link may as well be noise
 
 
 @dataclass(frozen=True)
@@ -308,6 +312,11 @@ class KinematicTree:
         """M: the coordinates of all markers."""
         return self.dimension * len(self.parents)
 
+    @property
+    def roots(self) -> list[int]:
+        """The markers that turn about a fixed point."""
+        return [marker for marker, parent in enumerate(self.parents) if parent < 0]
+
     def links(self, marker: int) -> list[int]:
         """The angles of the links between a marker and its parent."""
         first = marker + sum(self.hidden[:marker])
@@ -327,45 +336,42 @@ class KinematicTree:
         for marker in range(len(self.parents)):
             for link in self.links(marker):
                 if self.dimension == 2:
-                    parts.append(self._beyond(marker, [(0, link, 1.0), (1, size + link, 1.0)]))
+                    parts.append(self._ones([marker], (0, link), (1, size + link)))
                 else:
-                    parts += [self._beyond(marker, [(i, at, 1.0)]) for at in (link, size + link) for i in range(3)]
+                    parts += [self._ones([marker], (i, at)) for at in (link, size + link) for i in range(3)]
         if offset and self.fixed != "origin":
-            parts += self._points()
+            # In space every link has an offset of its own.
+            moved = self.roots if self.dimension == 2 else range(len(self.parents))
+            together = [moved] if self.dimension == 2 and self.fixed == "common" else [[marker] for marker in moved]
+            parts += [self._ones(markers, (i, -1)) for i in range(self.dimension) for markers in together]
         return LinearMap(np.array(parts), tree=self)
 
-    def _points(self) -> list[FloatArray]:
-        """What the fixed points move, a coordinate each."""
-        roots = [marker for marker, parent in enumerate(self.parents) if parent < 0]
-        if self.dimension == 3:
-            return [self._beyond(marker, [(i, -1, 1.0)]) for marker in range(len(self.parents)) for i in range(3)]
-        each = [[self._beyond(root, [(i, -1, 1.0)]) for root in roots] for i in range(2)]
-        return [sum(parts[1:], parts[0]) for parts in each] if self.fixed == "common" else each[0] + each[1]
+    def _ones(self, markers: Sequence[int], *places: tuple[int, int]) -> FloatArray:
+        """W with ones at places (coordinate, column) of some markers and of all that hang on them."""
+        out = np.zeros((len(self.parents), self.dimension, 2 * self.n_angles + 1))
+        for marker in markers:
+            for coordinate, column in places:
+                out[self._beyond(marker), coordinate, column] = 1.0
+        return out.reshape(self.n_columns, -1)
 
-    def _beyond(self, marker: int, entries: list[tuple[int, int, float]]) -> FloatArray:
-        """W with entries (coordinate, column, value) at a marker and at all that hang on it."""
-        out = np.zeros((self.n_columns, 2 * self.n_angles + 1))
-        for other in range(len(self.parents)):
-            if marker in self.path(other):
-                for coordinate, column, value in entries:
-                    out[self.dimension * other + coordinate, column] = value
-        return out
+    def _beyond(self, marker: int) -> list[int]:
+        """A marker and all that hang on it."""
+        return [other for other in range(len(self.parents)) if marker in self.path(other)]
 
     def start(self, Y: FloatArray, *, offset: bool = True, warn: bool = True) -> FloatArray:
         """W from the vectors between markers: their mean squares, free of noise, and the centres of roots."""
         markers = Y.reshape(len(Y), -1, self.dimension)
         centres = self._centres(markers, offset=offset)
-        out = np.zeros((self.n_columns, 2 * self.n_angles + 1))
+        out = np.zeros((len(self.parents), self.dimension, 2 * self.n_angles + 1))
         for marker, parent in enumerate(self.parents):
             apart = markers[:, marker] - (markers[:, parent] if parent >= 0 else centres[marker])
             if warn:
                 self._warn_of_nothing(marker, apart)
-            entries = self._turning(marker, apart, offset=offset)
+            turning = self._turning(marker, apart, offset=offset)
             if parent < 0:
-                entries += [(i, -1, float(value)) for i, value in enumerate(centres[marker])]
-            for coordinate, column, value in entries:
-                out += value * self._beyond(marker, [(coordinate, column, 1.0)])
-        return out
+                turning[:, -1] += centres[marker]
+            out[self._beyond(marker)] += turning
+        return out.reshape(self.n_columns, -1)
 
     def is_rigid(self, Y: FloatArray, *, offset: bool = True, slack: float = 0.04) -> bool:
         """Whether one variance of noise explains how lengths vary, but for a share `slack`; hidden joints are free.
@@ -379,7 +385,7 @@ class KinematicTree:
             if not self.hidden[marker]:
                 apart = markers[:, marker] - (markers[:, parent] if parent >= 0 else centres[marker])
                 variance, square = steadiness(apart)
-                if not square > np.sqrt(_NOTHING) * (square + self.dimension * variance):
+                if not is_link(variance, square, self.dimension):
                     return False
                 found.append((variance if parent < 0 else 0.5 * variance, square))
         rows = drop_incomplete(np.asarray(Y, dtype=np.float64))
@@ -392,26 +398,21 @@ class KinematicTree:
             return False
         return all(variance <= limit * noise + slack**2 * square for variance, square in found)
 
-    def _turning(self, marker: int, apart: FloatArray, *, offset: bool) -> list[tuple[int, int, float]]:
-        """Entries of W that make a marker turn about its parent."""
-        numbers, size = self.links(marker), self.n_angles
-        if self.dimension == 2:
-            lengths = divide_links(apart, len(numbers))
-            both = zip(numbers, map(float, lengths), strict=True)
-            return [entry for k, length in both for entry in ((0, k, length), (1, size + k, length))]
-        centre, axes = fit_plane(apart)
+    def _turning(self, marker: int, apart: FloatArray, *, offset: bool) -> FloatArray:
+        """The rows of W that make a marker turn about its parent."""
+        centre, axes = (np.zeros(2), np.eye(2)) if self.dimension == 2 else fit_plane(apart)
         if not offset or self.fixed == "origin":
-            centre = np.zeros(3)
-        lengths = divide_links((apart - centre) @ axes, len(numbers))
-        out = [(i, -1, float(centre[i])) for i in range(3)]
-        for k, length in zip(numbers, lengths, strict=True):
-            out += [(i, column, float(length * axes[i, j])) for j, column in ((0, k), (1, size + k)) for i in range(3)]
+            centre = np.zeros(self.dimension)
+        links = np.array(self.links(marker))
+        lengths = divide_links((apart - centre) @ axes, links.size)
+        out = np.zeros((self.dimension, 2 * self.n_angles + 1))
+        out[:, links], out[:, self.n_angles + links] = axes[:, :1] * lengths, axes[:, 1:] * lengths
+        out[:, -1] = centre
         return out
 
     def _centres(self, markers: FloatArray, *, offset: bool) -> FloatArray:
         """The point that each root turns about; in space the link's own offset says that."""
-        out = np.zeros((len(self.parents), self.dimension))
-        roots = [marker for marker, parent in enumerate(self.parents) if parent < 0]
+        out, roots = np.zeros((len(self.parents), self.dimension)), self.roots
         if not offset or self.fixed == "origin" or self.dimension == 3:
             return out
         apart = [markers[:, k] - markers[:, parent] for k, parent in enumerate(self.parents) if parent >= 0]
@@ -429,13 +430,10 @@ class KinematicTree:
     def _warn_of_nothing(self, marker: int, apart: FloatArray) -> None:
         """Warn of a marker whose link cannot be told from noise."""
         apart = drop_incomplete(apart)
-        if self.hidden[marker] or len(apart) < 2:
+        if self.hidden[marker] or len(apart) < _FEWEST:
             return
-        square = np.einsum("ni,ni->n", apart, apart)
-        mean = float(square.mean())
-        left = 1.0 - 0.5 * self.dimension * float(square.var()) / mean**2 if mean > 0.0 else 0.0
-        # Of vectors that are noise alone the second term is 1, known to about √(8/n).
-        if left < min(_NOTHING, 2.5 * np.sqrt(8.0 / len(apart))):
+        # Of vectors that are noise alone the share is 0, known to about √(8/n).
+        if not is_link(*steadiness(apart), self.dimension, min(_NOTHING, 2.5 * np.sqrt(8.0 / len(apart)))):
             parent = self.parents[marker]
             where = f"marker {parent}" if parent >= 0 else "its fixed point"
             warnings.warn(

@@ -213,11 +213,6 @@ class VariationalState:
         return self.history[-1]
 
 
-def count_identifiable(size: int, columns: int) -> int:
-    """Of the point estimate: as many as its cosines and sines can tell apart, `size` at most."""
-    return min(size, max(columns // 2, 1))
-
-
 def add_faint_angles(start: Parameters, size: int, rng: np.random.Generator, faint: float = 0.3) -> Parameters:
     """The start with small columns for more angles, `size` in all, of which nothing is known.
 
@@ -330,13 +325,9 @@ def _drop_weakest(state: VariationalState, search: VariationalSearch) -> Variati
 
 def explained_variances(state: VariationalState) -> FloatArray:
     """Variance of the data that each angle stands for, summed over the columns, (D,)."""
-    weights, size, sums = state.belief.parameters.weights, state.belief.parameters.size, state.sums
-    out = np.empty(size)
-    counts = np.maximum(sums.counts, 1.0)[:, None]
-    for d in range(size):
-        columns = [d, size + d]
-        mean = sums.second[:, -1, columns] / counts
-        second = sums.second[:, columns][:, :, columns] / counts[:, :, None]
-        covariance = second - mean[:, :, None] * mean[:, None, :]
-        out[d] = np.einsum("mp,mpq,mq->", weights[:, columns], covariance, weights[:, columns])
-    return out
+    parameters, sums = state.belief.parameters, state.sums
+    second = sums.second / np.maximum(sums.counts, 1.0)[:, None, None]
+    covariance = (second - second[:, :, -1:] * second[:, -1:])[:, :-1, :-1]
+    pairs = (len(second), 2, parameters.size)
+    weights = parameters.weights[:, :-1].reshape(pairs)
+    return np.asarray(np.einsum("mpd,mpdqd,mqd->d", weights, covariance.reshape(*pairs, *pairs[1:]), weights))
