@@ -30,9 +30,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mgvm._numerics.elementary import LARGEST, entry, inner, sin_cos
-from mgvm._numerics.gvm_general import value_and_slope
-from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
-from mgvm._numerics.gvm_sampling import UNIFORM, draw, envelope, hat
+from mgvm._numerics.gvm.general import value_and_slope
+from mgvm._numerics.gvm.order_two import highest_modes, quadrant_frame
+from mgvm._numerics.gvm.sampling import UNIFORM, draw, envelope, hat
 
 REFLECTIONS = 4  # rounds a reflection of all angles where it costs as much as a sweep
 HALF_TURNS = (4, 32)  # rounds a half turn of clusters: up to 64 angles, and above, where it costs as much as rounds

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mgvm._numerics.elementary import entry, inner
-from mgvm._numerics.gvm_order_two import CLASSES, plan, sum_circles, sum_windows
+from mgvm._numerics.gvm.order_two import CLASSES, plan, sum_circles, sum_windows
 
 # indptr (D + 1,), indices (edges,), blocks (edges, 4): a `mgvm.natural.parameters.SparseCoupling`
 Coupling = tuple[np.ndarray, np.ndarray, np.ndarray]

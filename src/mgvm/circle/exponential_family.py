@@ -22,8 +22,8 @@ from mgvm._numerics.gvm import (
     gvm_panels,
     gvm_sample,
     gvm_turning_cells,
+    suffix_sums,
 )
-from mgvm._numerics.gvm_small import suffix_sums
 from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import wrap
 from mgvm.circle import highest_density

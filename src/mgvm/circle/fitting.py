@@ -24,8 +24,7 @@ from typing import NamedTuple, Self
 import numpy as np
 
 from mgvm._newton import climb
-from mgvm._numerics.gvm import gvm_facts, gvm_log_densities, gvm_panels
-from mgvm._numerics.gvm_small import suffix_sums
+from mgvm._numerics.gvm import gvm_facts, gvm_log_densities, gvm_panels, suffix_sums
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
 from mgvm.circle import base

@@ -1,11 +1,11 @@
 """Exact sampling of GvM distributions: by a table for many draws of one, by rejection for one draw of each of many.
 
-**A table**, for any order. The circle is cut into the cells of `gvm_general.refine`, each under a constant hat that
+**A table**, for any order. The circle is cut into the cells of `general.refine`, each under a constant hat that
 bounds the density on it. A cell is drawn by the alias method, a point in it uniformly; the lower bound of the cell
 accepts nearly every point without evaluating the density.
 
 **Wrapped Cauchy hats**, for order 2 with a parameter set for each draw. In the notation of the windows of
-`gvm_order_two` the angle is ψ, the highest mode at ψ = -α, k = 4κ₂, c = sin α, s = cos α. Two hats are built, the one
+`order_two` the angle is ψ, the highest mode at ψ = -α, k = 4κ₂, c = sin α, s = cos α. Two hats are built, the one
 of smaller area is used.
 
 * Around the mode: with δ = ψ + α and Y = sin²(δ/2) the drop 2Y(m + k sin²(δ/2 - α)) is at least 2mY.
@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mgvm._numerics import gvm_small
 from mgvm._numerics.elementary import entry, inner, plain
-from mgvm._numerics.gvm_general import conjugate_row, grid_size, refine, total_concentration, value_and_slope
-from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
+from mgvm._numerics.gvm import small
+from mgvm._numerics.gvm.general import conjugate_row, grid_size, refine, total_concentration, value_and_slope
+from mgvm._numerics.gvm.order_two import highest_modes, quadrant_frame
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
 
@@ -141,12 +141,12 @@ def sample_tables(
     out = np.empty((eta.shape[0], repeats))
     for dist in range(eta.shape[0]):
         c = np.conj(eta[dist : dist + 1])
-        cells = gvm_small.hat(c, fineness, most) if most else None
+        cells = small.hat(c, fineness, most) if most else None
         if cells is None:
             out[dist] = _draw(eta, dist, _make_table(eta, dist, fineness), rng, repeats)
         else:
             keep = _masses(cells)
-            out[dist] = gvm_small.draw(c, (cells, keep, _alias(keep)), rng, repeats)
+            out[dist] = small.draw(c, (cells, keep, _alias(keep)), rng, repeats)
     return out
 
 

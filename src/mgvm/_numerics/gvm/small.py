@@ -1,4 +1,4 @@
-"""Small batches of GvM distributions in NumPy, without the compiler: the formulas and the nodes of `gvm_general`.
+"""Small batches of GvM distributions in NumPy, without the compiler: the formulas and the nodes of `general`.
 
 The compiled loops go through one distribution after the other; here the cells of all distributions of a batch stand in
 one flat array, each with the row of its distribution, and every step is one pass over them.
@@ -125,7 +125,7 @@ def _join(parts: list[Cells]) -> Cells:
 
 
 def panel_starts(c: ComplexArray, most: int) -> tuple[np.ndarray, FloatArray] | None:
-    """Rows and lower edges of panels, as `gvm_general.panel_starts` finds them, in increasing order for each row."""
+    """Rows and lower edges of panels, as `general.panel_starts` finds them, in increasing order for each row."""
     found = refine(c, 2.0 * np.pi / 3.0 * np.sqrt(total_concentration(c)), 45.0, most)
     if found is None:
         return None
@@ -136,7 +136,7 @@ def panel_starts(c: ComplexArray, most: int) -> tuple[np.ndarray, FloatArray] | 
 
 
 def _is_resolved(c: ComplexArray, row: np.ndarray, x: FloatArray, half: FloatArray) -> np.ndarray:
-    """Whether f' has one zero at most on cells around x, as in `gvm_general`."""
+    """Whether f' has one zero at most on cells around x, as in `general`."""
     order = c.shape[1]
     t = np.arange(1, order + 1)
     waves = c[row] * np.exp(1j * x[:, None] * t)
@@ -156,7 +156,7 @@ def _is_resolved(c: ComplexArray, row: np.ndarray, x: FloatArray, half: FloatArr
 
 
 def turning_starts(c: ComplexArray, most: int) -> tuple[np.ndarray, FloatArray] | None:
-    """Rows and lower edges of cells in which f' changes its sign once at most, as `gvm_general` finds them."""
+    """Rows and lower edges of cells in which f' changes its sign once at most, as `general` finds them."""
     first = 8 * c.shape[1]
     row, position = np.repeat(np.arange(len(c)), first), np.tile(np.arange(float(first)), len(c))
     half = np.full(row.size, np.pi / first)
@@ -198,7 +198,7 @@ def _rise_between(c: ComplexArray, low: Cells, high: Cells) -> FloatArray:
 
 
 def moments(eta: ComplexArray, count: int, most: int) -> tuple[FloatArray, ComplexArray, ComplexArray] | None:
-    """Facts, references and moments 1..count, as `gvm_general.general_moments`; None where more than `most` cells."""
+    """Facts, references and moments 1..count, as `general.general_moments`; None where more than `most` cells."""
     c = np.conj(eta)
     order = eta.shape[1]
     if not len(c):
@@ -236,7 +236,7 @@ def moments(eta: ComplexArray, count: int, most: int) -> tuple[FloatArray, Compl
 
 
 def hat(c: ComplexArray, fineness: float, most: int) -> FloatArray | None:
-    """The cells of one distribution (1, T) under its hat, as `gvm_sampling.hat` has them."""
+    """The cells of one distribution (1, T) under its hat, as `sampling.hat` has them."""
     found = refine(c, 2.0 * np.pi * np.sqrt(total_concentration(c)) / fineness, 30.0, most)
     if found is None:
         return None
@@ -252,7 +252,7 @@ def hat(c: ComplexArray, fineness: float, most: int) -> FloatArray | None:
 def draw(
     c: ComplexArray, table: tuple[FloatArray, FloatArray, np.ndarray], rng: np.random.Generator, count: int
 ) -> FloatArray:
-    """Draws of one distribution (1, T): the same, from the same generator, as those of `gvm_sampling`.
+    """Draws of one distribution (1, T): the same, from the same generator, as those of `sampling`.
 
     A proposal takes three numbers of the generator whatever becomes of it, and as many proposals are made at a time as
     draws are wanting, so that none is in vain.

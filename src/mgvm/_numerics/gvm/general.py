@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from mgvm._numerics.elementary import entry, inner
-from mgvm._numerics.gvm_order_two import one_less_length
+from mgvm._numerics.gvm.order_two import one_less_length
 
 
 @inner()
