@@ -23,6 +23,7 @@ from numpy.typing import ArrayLike, NDArray
 from scipy.special import polygamma
 
 from mgvm import _validation as check
+from mgvm._grids import count_up_to
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import difference, to_radians, wrap
 
@@ -472,14 +473,7 @@ def angular_from_samples(samples: FloatArray, y: FloatArray) -> FloatArray:
     y = wrap(y)
     at = np.where(y < 0.0, y, y - np.pi)
     row = np.broadcast_to(np.arange(len(draws)).reshape(batch), y.shape)
-    step = _count_up_to(where, row, at)
+    step = count_up_to(where, row, at)
     before = excess[row, step] + (1.0 - 2.0 * height[row, step]) * (at - starts[row, step])
     holding_y = np.where(y < 0.0, before, excess[row, -1] - before)
     return np.asarray(np.maximum(squares[row] + holding_y, 0.0))
-
-
-def _count_up_to(rows: FloatArray, row: np.ndarray[Any, np.dtype[np.intp]], value: FloatArray) -> Any:
-    """How many entries of the given (sorted) row are <= value."""
-    # Complex numbers sort by real part, then imaginary part: one search serves all rows.
-    keys = np.arange(len(rows))[:, None] + 1j * rows
-    return np.searchsorted(keys.ravel(), row + 1j * value, side="right") - row * rows.shape[1]

@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from mgvm import _validation as check
 from mgvm._frames import make_frame
 from mgvm._frozen import FrozenValue
+from mgvm._grids import find_panel
 from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import from_radians
 from mgvm.circle import highest_density
@@ -34,18 +35,13 @@ GAUSS_RULE = np.array(np.polynomial.legendre.leggauss(20))  # nodes on [-1, 1] a
 
 
 def nodes_and_weights(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights of the composite rule, each of shape (..., m, 20), for edges (..., m + 1).
+    """Nodes and weights of the composite rule, (..., 20 m), for edges (..., m + 1).
 
     Panels of zero width are allowed (they pad ragged batches) and get zero weights.
     """
     lower, upper = edges[..., :-1, None], edges[..., 1:, None]
     half = 0.5 * (upper - lower)
-    return lower + half * (1.0 + GAUSS_RULE[0]), half * GAUSS_RULE[1]
-
-
-def flat_nodes_and_weights(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The same with the nodes of all panels along one axis, (..., 20 m)."""
-    nodes, weights = nodes_and_weights(edges)
+    nodes, weights = lower + half * (1.0 + GAUSS_RULE[0]), half * GAUSS_RULE[1]
     shape = (*nodes.shape[:-2], nodes.shape[-2] * nodes.shape[-1])
     return nodes.reshape(shape), weights.reshape(shape)
 
@@ -87,17 +83,9 @@ class PanelMass:
         """Mass from the first edge to x, one more for each turn between."""
         turns = np.floor((x - self.edges[row, 0]) / (2.0 * np.pi))
         x = np.clip(x - turns * (2.0 * np.pi), self.edges[row, 0], self.edges[row, -1])
-        panel = _find_panel(self.edges, row, x)
+        panel = find_panel(self.edges, row, x)
         partial = self.dists._mass_between(row, self.edges[row, panel], x)
         return turns + self.at_edges[row, panel] + partial / self.total[row, 0]
-
-
-def _find_panel(edges: FloatArray, row: np.ndarray, value: FloatArray) -> np.ndarray:
-    """Index of the panel of a row of edges that holds each value; rows of edges may end in repeats."""
-    # Complex numbers sort by real part, then imaginary part: one search serves all rows.
-    keys = np.arange(len(edges))[:, None] + 1j * edges[:, 1:-1]
-    inside = np.searchsorted(keys.ravel(), row + 1j * value, side="right") - row * keys.shape[1]
-    return np.minimum(inside, edges.shape[-1] - 2)
 
 
 # Made for a flat batch: positions in it and values there -> answers.
@@ -112,9 +100,7 @@ def _blockwise(
     most_pairs: int = 4096,
 ) -> FloatArray:
     """Broadcast values against the batch; answer for blocks of distributions, and so many pairs, at a time."""
-    position: Any = np.arange(dist._size).reshape(dist.batch_shape)
-    points, rows = check.broadcast(**{name: values, "the batch": position})
-    points, rows, shape = points.ravel(), rows.ravel(), points.shape
+    rows, points, shape = dist._pairs(name, values)
     dists, out = dist._flat(), np.empty(points.size)
     place = np.empty(dist._size, dtype=int)
     blocks = dists._blocks() if points.size else []
@@ -158,7 +144,7 @@ def _angle_at(dists: CircularDistribution) -> _Answer:
         target = p + seam[row]
         turns = np.floor(target - table[row, 0])
         target = target - turns
-        panel = _find_panel(table, row, target)
+        panel = find_panel(table, row, target)
         lower, upper = edges[row, panel], edges[row, panel + 1]
         left, right = table[row, panel], table[row, panel + 1]
         share = np.where(right > left, (target - left) / np.where(right > left, right - left, 1.0), 0.5)
@@ -200,7 +186,7 @@ def kl_divergence(dist: CircularDistribution, other: CircularDistribution, block
 
 def _by_quadrature(dist: CircularDistribution, other: CircularDistribution) -> FloatArray:
     """E_distribution[log p_distribution - log p_other] on panels that resolve both."""
-    nodes, weights = flat_nodes_and_weights(merge(dist._panels(), other._panels()))
+    nodes, weights = nodes_and_weights(merge(dist._panels(), other._panels()))
     log_density, log_other = dist[:, None].logpdf(nodes), other[:, None].logpdf(nodes)
     mass = weights * np.exp(log_density)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -283,6 +269,12 @@ class CircularDistribution(FrozenValue, abc.ABC):
         """The same distributions in a batch of one axis."""
         return self._rows(lambda rows: rows.view())
 
+    def _pairs(self, name: str, values: FloatArray) -> tuple[np.ndarray, FloatArray, tuple[int, ...]]:
+        """Values broadcast against the batch, flat, with the positions of their distributions; and their shape."""
+        position = np.arange(self._size).reshape(self.batch_shape)
+        points, rows = check.broadcast(**{name: values, "the batch": position})
+        return np.ascontiguousarray(rows).ravel(), np.ascontiguousarray(points).ravel(), points.shape
+
     def __repr__(self) -> str:
         parts = []
         for name in (name for name in self._trailing if not name.startswith("_")):
@@ -310,7 +302,8 @@ class CircularDistribution(FrozenValue, abc.ABC):
         Each row is (lower, upper) with -π <= lower < π and lower <= upper; an arc across ±π has upper > π.
         Distributions of a batch with fewer arcs are padded with NaN. The uniform distribution gives one arc around 0.
         """
-        return highest_density.interval(self, check.single_fraction(mass, "mass"))
+        wanted = check.single_fraction(mass, "mass")
+        return np.stack(highest_density.gather(self, lambda dists: dists._arcs(wanted)), axis=-1)
 
     def to_frame(self, masses: Sequence[float] = (0.5, 0.9), unit: str = "radians", index: Any = None) -> Any:
         """A pandas DataFrame that sums the distributions up, one row each.
@@ -354,7 +347,7 @@ class CircularDistribution(FrozenValue, abc.ABC):
 
     def modes(self) -> Modes:
         """All local maxima and their densities, highest first. The uniform distribution has none."""
-        return Modes(*highest_density.modes(self))
+        return Modes(*highest_density.gather(self, highest_density.modes))
 
     def _cumulative(self) -> Cumulative:
         """A function that returns the mass up to angles, for positions in a flat batch."""
@@ -370,7 +363,7 @@ class CircularDistribution(FrozenValue, abc.ABC):
 
     def _mass_between(self, row: np.ndarray, lower: FloatArray, upper: FloatArray) -> FloatArray:
         """Masses between the ends of panels, or of parts of them, for positions of a flat batch."""
-        nodes, weights = flat_nodes_and_weights(np.stack([lower, upper], axis=-1))
+        nodes, weights = nodes_and_weights(np.stack([lower, upper], axis=-1))
         return np.asarray((weights * np.exp(self._log_density_at(row[:, None], nodes))).sum(axis=-1))
 
     def _blocks(self) -> list[np.ndarray]:
@@ -382,19 +375,23 @@ class CircularDistribution(FrozenValue, abc.ABC):
         """The critical points of a flat batch, each distribution's in angular order."""
         return highest_density.scan(self)
 
+    def _arcs(self, mass: float) -> tuple[np.ndarray, FloatArray, FloatArray]:
+        """Positions in a flat batch, lower and upper ends of the arcs of highest-density regions, in angular order."""
+        return highest_density.arcs(self, mass)
+
     def _scan_points(self) -> tuple[np.ndarray, FloatArray]:
         """Angles over one turn, increasing for each distribution of a flat batch, and the positions of these.
 
         They are so close that the slope changes its sign at most once between two.
         """
-        nodes = flat_nodes_and_weights(self._panels())[0]
+        nodes = nodes_and_weights(self._panels())[0]
         return np.repeat(np.arange(len(nodes)), nodes.shape[1]), nodes.ravel()
 
     # ---- expectations ---------------------------------------------------------------------------------------------
 
     def _quadrature(self, pieces: int = 1) -> tuple[FloatArray, FloatArray]:
         """Angles and probabilities, each ``batch_shape + (n,)``: E g ≈ Σ probability·g(angle), for smooth g."""
-        nodes, weights = flat_nodes_and_weights(split(self._panels(), pieces))
+        nodes, weights = nodes_and_weights(split(self._panels(), pieces))
         mass = weights * self[..., None].pdf(nodes)
         return nodes, mass / mass.sum(axis=-1, keepdims=True)
 

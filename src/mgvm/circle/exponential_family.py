@@ -7,7 +7,6 @@ Normaliser, entropy and first moments of every distribution are found once, when
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -134,14 +133,8 @@ class ExponentialFamily(CircularDistribution):
             shape = np.broadcast_shapes(points.shape, self.batch_shape)
             rows, points = np.empty(0, dtype=np.int64), np.ascontiguousarray(points).ravel()
         else:
-            rows, points, shape = self._pairs(points)
+            rows, points, shape = self._pairs("x", points)
         return gvm_log_densities(points, rows, *self._from_reference()).reshape(shape)[()]
-
-    def _pairs(self, x: FloatArray) -> tuple[np.ndarray, FloatArray, tuple[int, ...]]:
-        """Angles broadcast against the batch, flat, with their positions in it; and their shape."""
-        positions: Any = np.arange(self._size).reshape(self.batch_shape)
-        points, positions = check.broadcast(**{"x": x, "the batch": positions})
-        return np.ascontiguousarray(positions).ravel(), np.ascontiguousarray(points).ravel(), points.shape
 
     def _from_reference(self) -> tuple[FloatArray, FloatArray, ComplexArray]:
         """What log densities are measured by: reference angles, log densities there, suffix sums, row by row."""
@@ -153,7 +146,7 @@ class ExponentialFamily(CircularDistribution):
         return gvm_log_densities(x.ravel(), row.ravel(), *self._from_reference()).reshape(x.shape)
 
     def _log_slope(self, x: FloatArray) -> FloatArray:
-        row, points, shape = self._pairs(np.asarray(x))
+        row, points, shape = self._pairs("x", np.asarray(x))
         return self._log_slope_at(row, points).reshape(shape)[()]
 
     def _log_slope_at(self, row: np.ndarray, x: FloatArray) -> FloatArray:

@@ -175,7 +175,7 @@ def _price_of_holes(eta: ComplexArray, lower: ComplexArray, sample: Sample, dept
     A hole is an arc on which the density lies `depth` nats and more below that of the lower order.
     """
     _, start = gvm_panels(lower[None])
-    nodes, weights = base.flat_nodes_and_weights(np.append(start, np.pi))
+    nodes, weights = base.nodes_and_weights(np.append(start, np.pi))
     expected = _log_densities(lower, nodes)
     share = weights * np.exp(expected)
     gap = expected - _log_densities(eta, nodes)
@@ -371,7 +371,7 @@ class _NarrowBasis(NamedTuple):
         while panels.size:
             if len(panels) > 300:
                 return None
-            nodes, _ = base.flat_nodes_and_weights(panels)
+            nodes, _ = base.nodes_and_weights(panels)
             value = (coefficients @ self.values(nodes.ravel())).reshape(nodes.shape)
             high, varies = value.max(axis=-1), np.ptp(value, axis=-1)
             best = max(best, float(high.max()))
@@ -381,7 +381,7 @@ class _NarrowBasis(NamedTuple):
             wide = panels[matters & (varies > 6.0)]
             middle = wide.mean(axis=-1)
             panels = np.concatenate([np.stack([wide[:, 0], middle], -1), np.stack([middle, wide[:, 1]], -1)])
-        nodes, weights = base.flat_nodes_and_weights(np.concatenate(kept))
+        nodes, weights = base.nodes_and_weights(np.concatenate(kept))
         return nodes.ravel(), weights.ravel()
 
 
@@ -425,7 +425,7 @@ class _NarrowPoint:
         """The step, its promised gain, and that of a whole Newton step."""
         step = _solve_scatter(self.gradient, self.scatter)
         gain = 0.5 * float(self.gradient @ step)
-        fall = self.basis.values(base.flat_nodes_and_weights(self.basis.graded_edges())[0]) - self.peak
+        fall = self.basis.values(base.nodes_and_weights(self.basis.graded_edges())[0]) - self.peak
         depth = np.maximum(-(self.coefficients @ fall), 1.0)
         if (step @ fall > depth).any():
             # Far from the data the density would rise above its peak; its mass there, too small to be seen, does not

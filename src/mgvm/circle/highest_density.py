@@ -129,7 +129,7 @@ def _fill_signs(row: np.ndarray, slope: FloatArray, size: int) -> FloatArray:
     return np.where(row[np.maximum(source, 0)] == row, sign[np.maximum(source, 0)], 0.0)
 
 
-def _gather(
+def gather(
     dist: CircularDistribution, find: Callable[[CircularDistribution], tuple[np.ndarray, FloatArray, FloatArray]]
 ) -> tuple[FloatArray, FloatArray]:
     """Two values of each thing that is found, ``batch_shape + (things,)``, a block of distributions at a time.
@@ -147,12 +147,7 @@ def _gather(
     return first.reshape(shape), second.reshape(shape)
 
 
-def modes(dist: CircularDistribution) -> tuple[FloatArray, FloatArray]:
-    """Local maxima and their densities, highest first."""
-    return _gather(dist, _modes)
-
-
-def _modes(dists: CircularDistribution) -> tuple[np.ndarray, FloatArray, FloatArray]:
+def modes(dists: CircularDistribution) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """Distribution, angle and density of each local maximum of a flat batch, highest first for each distribution."""
     row, angle, kind = dists._critical_points()
     row, angle = row[kind > 0], wrap(angle[kind > 0])
@@ -287,7 +282,7 @@ def grid_levels(
     return levels
 
 
-def _arcs(dists: CircularDistribution, mass: float) -> tuple[np.ndarray, FloatArray, FloatArray]:
+def arcs(dists: CircularDistribution, mass: float) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """Distribution, lower and upper end of each arc of a flat batch, in angular order."""
     slopes = _Slopes(dists)
     crossing = slopes.crossings(np.arange(slopes.row.size), _level(slopes, mass)[slopes.row])
@@ -368,8 +363,3 @@ def _fill_to_mass(
             move = np.clip(missing[here] / edge[here], -room, room)
         lower[active], upper[active] = low - move, high + move
     return row, lower, upper
-
-
-def interval(dist: CircularDistribution, mass: float) -> FloatArray:
-    """Arcs of the HDR, ``batch_shape + (arcs, 2)``, padded with NaN."""
-    return np.stack(_gather(dist, lambda dists: _arcs(dists, mass)), axis=-1)

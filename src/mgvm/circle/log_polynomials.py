@@ -19,6 +19,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from mgvm._grids import count_up_to
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.highest_density import grid_levels, increasing_roots
@@ -63,7 +64,7 @@ def _stencil(u: FloatArray, derivative: bool = False) -> FloatArray:
     return np.asarray(_TO_POWERS @ v ** powers[:, None])
 
 
-def _rule(pieces: int = 1) -> tuple[FloatArray, FloatArray]:
+def rule(pieces: int = 1) -> tuple[FloatArray, FloatArray]:
     """Places and weights of the composite Gauss-Legendre rule on a cell."""
     starts = np.arange(pieces)[:, None]
     u = (starts + 0.5 * (1.0 + _GAUSS_NODES)) / pieces
@@ -156,16 +157,12 @@ class LogPolynomials(NamedTuple):
 
     def masses(self, pieces: int = 1) -> FloatArray:
         """Masses at the points of the rule, (R, n, 6 pieces)."""
-        u, weights = _rule(pieces)
+        u, weights = rule(pieces)
         return np.exp(self.log_at(u)) * (self.stretch_at(u) * weights)
 
     def angles_of_rule(self, pieces: int = 1) -> FloatArray:
         """The points of the rule, (R, n, 6 pieces)."""
-        return self.angles_at(_rule(pieces)[0])
-
-    def logs_of_rule(self, pieces: int = 1) -> FloatArray:
-        """Log densities at the points of the rule, (R, n, 6 pieces)."""
-        return self.log_at(_rule(pieces)[0])
+        return self.angles_at(rule(pieces)[0])
 
 
 def _without_zeros(values: FloatArray) -> FloatArray:
@@ -264,13 +261,13 @@ class Pieces(NamedTuple):
 
     def mass_to(self, u: FloatArray) -> FloatArray:
         """Mass of each cell up to u (P,)."""
-        places, weights = _rule()
+        places, weights = rule()
         inner = places[:, None] * u
         return np.asarray(u * (weights @ (np.exp(self.log_at(inner)) * self.stretch_at(inner))))
 
     def integral_to(self, u: FloatArray) -> FloatArray:
         """The integral of that mass over the angles up to u (P,)."""
-        places, weights = _rule()
+        places, weights = rule()
         inner = places[:, None] * u
         behind = self.angle_at(u) - self.angle_at(inner)
         return np.asarray(u * (weights @ (np.exp(self.log_at(inner)) * self.stretch_at(inner) * behind)))
@@ -320,25 +317,14 @@ def take_pieces(dists: LogPolynomials, row: np.ndarray, cell: np.ndarray) -> Pie
     return Pieces(log_powers, angle_powers, kinds)
 
 
-def find_last(table: FloatArray, row: np.ndarray, value: FloatArray) -> np.ndarray:
-    """The last place of increasing rows at which the table is at most `value`, 0 if there is none."""
-    flat, size = table.reshape(-1), table.shape[1]
-    low = np.zeros(value.shape, dtype=np.int64)
-    step = 1 << max(size - 1, 1).bit_length()
-    while step:
-        trial = low + step
-        inside = trial < size
-        low = np.where(inside & (flat[row * size + np.where(inside, trial, 0)] <= value), trial, low)
-        step >>= 1
-    return low
-
-
-def find_cells(dists: LogPolynomials, row: np.ndarray, x: FloatArray) -> np.ndarray:
-    """The cell that holds each angle of [-π, π)."""
+def find_pieces(dists: LogPolynomials, row: np.ndarray, x: FloatArray) -> tuple[np.ndarray, Pieces, FloatArray]:
+    """The cells that hold angles of [-π, π): their numbers, the cells, and the places of the angles in them."""
     if dists.is_even:
-        cell = np.floor((x + np.pi) * (dists.size / _TURN)).astype(np.int64)
-        return np.clip(cell, 0, dists.size - 1)
-    return find_last(dists.nodes, row, x)
+        cell = np.clip(np.floor((x + np.pi) * (dists.size / _TURN)).astype(np.int64), 0, dists.size - 1)
+    else:
+        cell = count_up_to(dists.nodes, row, x) - 1
+    pieces = take_pieces(dists, row, cell)
+    return cell, pieces, pieces.place_of(x)
 
 
 def find_mass(pieces: Pieces, wanted: FloatArray, whole: FloatArray) -> FloatArray:
