@@ -16,7 +16,7 @@ t + π share the circle, so half a turn of t gives half the integral, and the sc
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -127,7 +127,7 @@ def crps(forecast: Distribution | ArrayLike, y: ArrayLike, kind: str = "angular"
     """
     check.choice(kind, "kind", ("angular", "cosine"))
     if hasattr(forecast, "logpdf"):
-        dist: Any = forecast
+        dist = cast(Distribution, forecast)
         observed = _observations(y, dist.batch_shape, "dist")
         if kind == "cosine":
             return cosine_from_moment(dist.moment(1), observed)[()]
@@ -330,7 +330,7 @@ class Scorer:
         scale = {"radians": 2.0 * np.pi, "hours": 24.0}.get(unit, 360.0) / (2.0 * np.pi)
         return -scale * error
 
-    def _predict_dist(self, estimator: Any, X: Any) -> Any:
+    def _predict_dist(self, estimator: Any, X: Any) -> Distribution:
         if not hasattr(estimator, "predict_dist"):
             raise TypeError(
                 f"make_scorer({self.name!r}) needs densities, and {type(estimator).__name__} has no predict_dist; "

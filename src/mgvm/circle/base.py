@@ -399,7 +399,9 @@ class CircularDistribution(FrozenValue, abc.ABC):
         """The distributions turned so that their peaks lie near 0, where floats are finest, and the turns."""
         return self, 0.0
 
-    def _expect(self, statistic: Callable[[Self, FloatArray], np.ndarray], pieces: int = 1, block: int = 2048) -> Any:
+    def _expect(
+        self, statistic: Callable[[Self, FloatArray], np.ndarray], pieces: int = 1, block: int = 2048
+    ) -> np.ndarray:
         """E statistic(distribution, angles) by quadrature, a block of distributions at a time.
 
         `pieces` cuts every panel further, for statistics that vary faster than the density. Temporaries of a block,

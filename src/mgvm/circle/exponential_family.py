@@ -22,6 +22,7 @@ from mgvm._numerics.gvm import (
     gvm_sample,
     gvm_turning_cells,
     suffix_sums,
+    total_concentration,
 )
 from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import wrap
@@ -92,11 +93,6 @@ FACTS = {
 }
 
 
-def total_concentration(eta: ComplexArray) -> FloatArray:
-    """K = Σ t²|η_t|, a bound of the curvature of the log density."""
-    return (np.arange(1, eta.shape[-1] + 1) ** 2 * np.abs(eta)).sum(axis=-1)
-
-
 class ExponentialFamily(CircularDistribution):
     """log p(φ) = Re Σ_t conj(η_t) e^{itφ} - log Z; a subclass gives η as `_eta`, complex (..., T)."""
 
@@ -109,17 +105,18 @@ class ExponentialFamily(CircularDistribution):
     _moments: ComplexArray
     _suffix: ComplexArray
 
-    def _find_facts(self, eta: ComplexArray) -> None:
+    def _find_facts(self) -> None:
         """Normaliser, entropy, first moments and the peak of every distribution."""
-        shape = eta.shape[:-1]
-        check.at_most(total_concentration(eta), LARGEST_CONCENTRATION, "the total concentration Σ t²|η_t|")
-        rows = np.ascontiguousarray(
-            eta.reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex)
-        )
-        facts = gvm_facts(rows, max(4, eta.shape[-1]))
-        suffix = suffix_sums(np.conj(rows), facts.reference)
-        names = dict(zip(FACTS, (facts[0], facts[1], facts[2], facts[3], facts[4], facts[5], suffix), strict=True))
-        self._set(**{name: value.reshape(shape + value.shape[1:]) for name, value in names.items()})
+        check.at_most(total_concentration(self._eta), LARGEST_CONCENTRATION, "the total concentration Σ t²|η_t|")
+        rows = self._eta_rows() if self._eta.shape[-1] else np.zeros((self._size, 1), dtype=complex)
+        facts = gvm_facts(rows, max(4, self._eta.shape[-1]))
+        columns = (*facts, suffix_sums(np.conj(rows), facts.reference))
+        shapes = (self.batch_shape + column.shape[1:] for column in columns)
+        self._set(**{name: column.reshape(to) for name, column, to in zip(FACTS, columns, shapes, strict=True)})
+
+    def _eta_rows(self) -> ComplexArray:
+        """The natural parameters of a flat batch, (n, T)."""
+        return np.ascontiguousarray(self._eta.reshape(self._size, self._eta.shape[-1]))
 
     # ---- density --------------------------------------------------------------------------------------------------
 
@@ -164,7 +161,7 @@ class ExponentialFamily(CircularDistribution):
     # ---- quadrature and critical points ---------------------------------------------------------------------------
 
     def _panels(self) -> FloatArray:
-        row, start = gvm_panels(self._eta.reshape(self._size, self._eta.shape[-1]))
+        row, start = gvm_panels(self._eta_rows())
         edges = highest_density.pad_rows(row, self._size, start, filling=np.pi)[0]
         edges = np.concatenate([edges, np.full((self._size, 1), np.pi)], axis=-1)
         return edges.reshape(*self.batch_shape, edges.shape[-1])
@@ -214,8 +211,7 @@ class ExponentialFamily(CircularDistribution):
         if order <= self._moments.shape[-1]:
             value = self._moments[..., order - 1]
         else:
-            rows = self._eta.reshape(self._size, self._eta.shape[-1])
-            value = gvm_facts(rows, order).moments[:, order - 1].reshape(self.batch_shape)
+            value = gvm_facts(self._eta_rows(), order).moments[:, order - 1].reshape(self.batch_shape)
         return (np.conj(value) if k < 0 else value)[()]
 
     def circular_variance(self) -> FloatArray:
@@ -244,6 +240,5 @@ class ExponentialFamily(CircularDistribution):
     def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Independent exact draws of shape ``shape + batch_shape``, radians in [-π, π)."""
         sizes = check.shape(shape)
-        rows = self._eta.reshape(self._size, self._eta.shape[-1])
-        draws = gvm_sample(rows, int(np.prod(sizes, dtype=np.int64)), check.generator(rng))
+        draws = gvm_sample(self._eta_rows(), int(np.prod(sizes, dtype=np.int64)), check.generator(rng))
         return draws.reshape(sizes + self.batch_shape)[()]

@@ -90,8 +90,8 @@ def pad_rows(rows: np.ndarray, size: int, *columns: FloatArray, filling: float =
 def scan(dists: CircularDistribution) -> CriticalPoints:
     """Critical points of a flat batch, from the changes of sign of the slope over the distributions' scan points."""
     row, grid = dists._scan_points()
-    sign = _fill_signs(row, dists._log_slope_at(row, grid), dists._size)
-    following = _following(row, dists._size)
+    sign = fill_signs(row, dists._log_slope_at(row, grid), dists._size)
+    following = follow(row, dists._size)
     here = np.flatnonzero(sign * sign[following] < 0)
     row, kind, lower, upper = row[here], sign[here].astype(int), grid[here], grid[following[here]]
     upper = np.where(following[here] > here, upper, upper + _TURN)
@@ -109,7 +109,7 @@ def scan(dists: CircularDistribution) -> CriticalPoints:
     return CriticalPoints(row, angle, kind)
 
 
-def _following(row: np.ndarray, size: int) -> np.ndarray:
+def follow(row: np.ndarray, size: int) -> np.ndarray:
     """Index of what follows each on the circle of its distribution; rows are sorted."""
     count = np.bincount(row, minlength=size)
     last = (np.cumsum(count) - 1)[count > 0]
@@ -118,9 +118,9 @@ def _following(row: np.ndarray, size: int) -> np.ndarray:
     return following
 
 
-def _fill_signs(row: np.ndarray, slope: FloatArray, size: int) -> FloatArray:
-    """Signs around the circles of sorted rows; where the slope is zero to rounding (1e-14), the sign before it."""
-    sign = np.sign(np.where(np.abs(slope) < 1e-14, 0.0, slope))
+def fill_signs(row: np.ndarray, slope: FloatArray, size: int, noise: float | FloatArray = 1e-14) -> FloatArray:
+    """Signs around the circles of sorted rows; where the slope is no more than noise, the sign before it."""
+    sign = np.sign(np.where(np.abs(slope) <= noise, 0.0, slope))
     source = np.maximum.accumulate(np.where(sign != 0, np.arange(sign.size), -1))
     end = np.cumsum(np.bincount(row, minlength=size)) - 1
     before = (source < 0) | (row[np.maximum(source, 0)] != row)
@@ -166,7 +166,7 @@ class _Slopes:
         row, angle, kind = dists._critical_points()
         count = np.bincount(row, minlength=dists._size)
         # The piece that follows each on the circle.
-        self.following = _following(row, dists._size)
+        self.following = follow(row, dists._size)
         following, turn = angle[self.following], np.where(self.following > np.arange(row.size), 0.0, _TURN)
         self.dists, self.row, self.kind, self.count, self.cumulative = dists, row, kind, count, dists._cumulative()
         # The turn goes to the minimum: a narrow peak keeps the digits of its place.

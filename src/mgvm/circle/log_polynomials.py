@@ -22,7 +22,7 @@ from numpy.lib.stride_tricks import sliding_window_view
 from mgvm._grids import count_up_to
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
-from mgvm.circle.highest_density import grid_levels, increasing_roots
+from mgvm.circle.highest_density import fill_signs, follow, grid_levels, increasing_roots
 
 POINTS = 16
 _BEFORE = POINTS // 2 - 1  # nodes before the left end of the cell
@@ -361,8 +361,8 @@ def find_turns(dists: LogPolynomials) -> Turns:
     places = np.array([0.0, 0.5, 1.0])
     slopes = dists.slopes_at(places)
     noise = 64.0 * _EPS * (1.0 + np.abs(_without_zeros(dists.values)))
-    sign = np.sign(np.where(np.abs(slopes) <= noise[..., None], 0.0, slopes)).reshape(size, 3 * n)
-    sign = _fill(sign)
+    rows = np.repeat(np.arange(size), 3 * n)
+    sign = fill_signs(rows, slopes.ravel(), size, np.repeat(noise.ravel(), 3)).reshape(size, 3 * n)
     row, column = np.nonzero(sign * np.roll(sign, -1, axis=1) < 0)
     kind = sign[row, column].astype(int)
     cell, part = column // 3, column % 3
@@ -386,13 +386,6 @@ def find_turns(dists: LogPolynomials) -> Turns:
     logs[inside] = pieces.log_at(u[inside])
     order = np.lexsort((u, cell, row))
     return Turns(row[order], cell[order], u[order], logs[order], kind[order])
-
-
-def _fill(sign: FloatArray) -> FloatArray:
-    """Signs around the circle; where there is none, the one before it."""
-    source = np.maximum.accumulate(np.where(sign != 0, np.arange(sign.shape[-1]), -1), axis=-1)
-    source = np.where(source < 0, source[:, -1:], source)
-    return np.take_along_axis(sign, source, axis=-1)
 
 
 class Climbs(NamedTuple):
@@ -426,10 +419,7 @@ def cut_into_climbs(dists: LogPolynomials, cumulative: FloatArray) -> Climbs:
     mass = np.concatenate([cumulative[:, :-1].ravel(), before])
     order = np.argsort(row * n + cell + u, kind="stable")
     row, cell, u, logs, mass = (part[order] for part in (row, cell, u, logs, mass))
-    following = np.append(np.arange(1, row.size), 0)
-    first = np.flatnonzero(np.diff(row, prepend=-1))
-    last = np.append(first[1:], row.size) - 1
-    following[last] = first
+    following, last = follow(row, size), np.flatnonzero(np.diff(row, append=-1))
     end = np.where(cell[following] == cell, u[following], 1.0)
     end[(cell[following] == cell) & (u[following] <= u)] = 1.0  # a single cell, which follows itself
     part = mass[following] - mass
@@ -524,11 +514,8 @@ def find_arcs(dists: LogPolynomials, cumulative: FloatArray, mass: float) -> tup
     found = cross(dists, climbs, crossed, level[crossed])
     row, rising = climbs.row[crossed], climbs.log_end[crossed] >= level[crossed]
     # Around the circle rises and falls take turns: each arc goes from a rise to the fall that follows it.
-    following = np.append(np.arange(1, row.size), 0)
-    first = np.flatnonzero(np.diff(row, prepend=-1))
-    following[np.append(first[1:], row.size)[: first.size] - 1] = first
     begin = np.flatnonzero(rising)
-    lower, upper = found.angle[begin], found.angle[following[begin]]
+    lower, upper = found.angle[begin], found.angle[follow(row, size)[begin]]
     row = row[begin]
     none = np.setdiff1d(np.arange(size), row)
     row, lower, upper = (

@@ -9,7 +9,7 @@ from mgvm._numerics.gvm.dispatch import (
     gvm_sample,
     gvm_turning_cells,
 )
-from mgvm._numerics.gvm.small import suffix_sums
+from mgvm._numerics.gvm.small import suffix_sums, total_concentration
 from mgvm._numerics.gvm.trapezoid import (
     bound_curvature,
     even_moments,
@@ -34,4 +34,5 @@ __all__ = [
     "less_one",
     "shared_moments",
     "suffix_sums",
+    "total_concentration",
 ]

@@ -55,7 +55,7 @@ def hat(c: np.ndarray, fineness: float) -> np.ndarray:
 
 
 @inner()
-def _masses(cells: np.ndarray) -> np.ndarray:
+def masses(cells: np.ndarray) -> np.ndarray:
     """Mass under the hat of each cell, in units that make their mean one."""
     top = -np.inf
     for i in range(cells.shape[0]):
@@ -101,11 +101,19 @@ def _alias(keep: np.ndarray) -> np.ndarray:
     return other
 
 
+@inner()
+def propose(c: np.ndarray, cells: np.ndarray, cell: int, rng: np.random.Generator) -> tuple[float, bool]:
+    """A point drawn uniformly in a cell, and whether it is accepted."""
+    x = cells[cell, 0] + cells[cell, 1] * (2.0 * rng.random() - 1.0)
+    u = rng.random()
+    return x, u <= cells[cell, 3] or u <= math.exp(value_and_slope(c, x)[0] - cells[cell, 2])
+
+
 @entry()
 def _make_table(eta: np.ndarray, dist: int, fineness: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Cells under the hat, the probability of keeping each, and its alias."""
     cells = hat(conjugate_row(eta, dist), fineness)
-    keep = _masses(cells)
+    keep = masses(cells)
     return cells, keep, _alias(keep)
 
 
@@ -123,9 +131,8 @@ def _draw(
             cell = int(place)
             if place - cell >= keep[cell]:
                 cell = other[cell]
-            x = cells[cell, 0] + cells[cell, 1] * (2.0 * rng.random() - 1.0)
-            u = rng.random()
-            if u <= cells[cell, 3] or u <= math.exp(value_and_slope(c, x)[0] - cells[cell, 2]):
+            x, accepted = propose(c, cells, cell, rng)
+            if accepted:
                 break
         out[i] = x if x < math.pi else -math.pi
     return out
@@ -145,7 +152,7 @@ def sample_tables(
         if cells is None:
             out[dist] = _draw(eta, dist, _make_table(eta, dist, fineness), rng, repeats)
         else:
-            keep = _masses(cells)
+            keep = masses(cells)
             out[dist] = small.draw(c, (cells, keep, _alias(keep)), rng, repeats)
     return out
 

@@ -16,8 +16,8 @@ from mgvm._validation import ComplexArray, FloatArray
 
 
 def total_concentration(c: ComplexArray) -> FloatArray:
-    """K = Σ t²|c_t| of each row, a bound of |f''|."""
-    return np.asarray(np.abs(c) @ np.arange(1.0, c.shape[1] + 1.0) ** 2)
+    """K = Σ t²|c_t| along the last axis, a bound of |f''|."""
+    return np.asarray(np.abs(c) @ np.arange(1.0, c.shape[-1] + 1.0) ** 2)
 
 
 def horner(c: ComplexArray, row: np.ndarray, z: ComplexArray) -> ComplexArray:
