@@ -495,16 +495,11 @@ def _permute(
     observed = float(statistic(row[None])[0])
     least = abs(observed) - 1e-12 * max(abs(observed), 1.0)
     extreme, count = (0, 0) if arrangements <= wanted else (1, 1)
-    for rows in [list_all()] if arrangements <= wanted else _draw_rows(row, wanted, generator):
+    drawn = (generator.permuted(np.tile(row, (block, 1)), axis=1) for block in _blocks(wanted, row.size))
+    for rows in [list_all()] if arrangements <= wanted else drawn:
         values = np.abs(statistic(rows))
         extreme, count = extreme + int((values >= least).sum()), count + values.size
     return CircularTest(observed, extreme / count)
-
-
-def _draw_rows(row: NDArray[_Entry], count: int, rng: np.random.Generator) -> Iterator[NDArray[_Entry]]:
-    """Random arrangements of a row, in blocks."""
-    for block in _blocks(count, row.size):
-        yield rng.permuted(np.tile(row, (block, 1)), axis=1)
 
 
 def _blocks(count: int, size: int, numbers: int = 2_000_000) -> Iterator[int]:

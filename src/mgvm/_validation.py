@@ -246,17 +246,17 @@ def weights(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weight
     return array
 
 
-def weights_like(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weights") -> FloatArray:
+def weights_like(value: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
     """Non-negative weights that broadcast to the given shape, ones when None; not all zero."""
     if value is None:
         return np.ones(shape)
-    array = non_negative(value, name)
+    array = non_negative(value, "weights")
     try:
-        return weights(np.broadcast_to(array, shape), shape, name)
+        return weights(np.broadcast_to(array, shape), shape)
     except ValueError:
         if array.size and not array.any():
             raise
-        raise ValueError(f"{name} must broadcast to the shape of the data, {shape}, got {array.shape}") from None
+        raise ValueError(f"weights must broadcast to the shape of the data, {shape}, got {array.shape}") from None
 
 
 def axes(value: int | Iterable[int] | None, dimension: int, name: str = "axis") -> tuple[int, ...]:

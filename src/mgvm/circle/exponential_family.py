@@ -37,7 +37,7 @@ MOST_DISTRIBUTIONS = 32768
 MOST_PANELS = 1 << 20
 
 
-def concentration(spread: float, max_iter: int = 100) -> float:
+def concentration(spread: float) -> float:
     """Return κ with 1 - A(κ) = spread, A = I₁/I₀."""
     if spread <= 0.5 / LARGEST_CONCENTRATION:
         raise ValueError(
@@ -45,7 +45,7 @@ def concentration(spread: float, max_iter: int = 100) -> float:
             f"narrow would need a concentration above {LARGEST_CONCENTRATION:g}; fit WrappedNormal, or take them as "
             "equal"
         )
-    return float(concentrations(np.array([spread]), max_iter)[0])
+    return float(concentrations(np.array([spread]))[0])
 
 
 def concentrations(spread: FloatArray, max_iter: int = 100) -> FloatArray:

@@ -57,10 +57,10 @@ def _scales(width: FloatArray) -> tuple[FloatArray, np.ndarray]:
     return first, np.ceil(-np.log(first) / np.log(4.0) - 1e-9).astype(int)
 
 
-def count_nodes(features: Features, fineness: float = 1.0) -> int:
+def count_nodes(features: Features) -> int:
     """Nodes enough for all of a batch, a multiple of 16."""
     levels = np.where(np.isnan(features.width), 0, _scales(features.width)[1] + 1)
-    wanted = fineness * _NODES * float(np.maximum(levels.sum(axis=1), 2).max(initial=2))
+    wanted = _NODES * float(np.maximum(levels.sum(axis=1), 2).max(initial=2))
     return int(min(16 * np.ceil(wanted / 16), _MOST))
 
 

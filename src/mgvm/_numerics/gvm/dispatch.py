@@ -12,7 +12,7 @@ import numpy as np
 
 from mgvm._numerics.elementary import bounded_exp, entry, inner, sin_cos
 from mgvm._numerics.gvm import small
-from mgvm._numerics.gvm.general import general_moments, panel_starts, turning_starts
+from mgvm._numerics.gvm.general import general_moments, panel_starts
 from mgvm._numerics.gvm.order_two import order_two_moments
 from mgvm._numerics.gvm.sampling import sample_each, sample_tables
 from mgvm._numerics.gvm.trapezoid import add_up
@@ -229,9 +229,7 @@ def gvm_panels(eta: ComplexArray) -> tuple[np.ndarray, FloatArray]:
 
 def gvm_turning_cells(eta: ComplexArray) -> tuple[np.ndarray, FloatArray]:
     """Rows and lower edges, in increasing order, of cells in which the slope changes its sign once at most."""
-    eta = _pad_to_order_two(eta)
-    found = small.turning_starts(np.conj(eta), SMALL) if is_small(64 * eta.shape[0]) else None
-    return turning_starts(eta) if found is None else found
+    return small.turning_starts(np.conj(_pad_to_order_two(eta)))
 
 
 def gvm_sample(eta: ComplexArray, repeats: int, rng: np.random.Generator, in_loop: bool = False) -> FloatArray:
