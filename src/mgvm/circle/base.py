@@ -66,26 +66,22 @@ def merge(first: FloatArray, second: FloatArray) -> FloatArray:
 # ---- distribution function and its inverse --------------------------------------------------------------------------
 
 
-class PanelMass:
-    """Mass from the first edge of each distribution's panels, for a flat batch of distributions."""
+def _panel_mass(dists: CircularDistribution) -> Cumulative:
+    """Mass from the first edge of each distribution's panels to x, one more for each turn between."""
+    edges = dists._panels()
+    rows, panels = len(edges), edges.shape[-1] - 1
+    lower, upper = edges[:, :-1].ravel(), edges[:, 1:].ravel()
+    mass = dists._mass_between(np.repeat(np.arange(rows), panels), lower, upper).reshape(rows, panels)
+    total = mass.sum(axis=-1)
+    at_edges = np.concatenate([np.zeros((rows, 1)), np.cumsum(mass, axis=-1)], axis=-1) / total[:, None]
 
-    def __init__(self, dists: CircularDistribution):
-        self.dists = dists
-        self.edges = dists._panels()
-        rows, panels = len(self.edges), self.edges.shape[-1] - 1
-        lower, upper = self.edges[:, :-1].ravel(), self.edges[:, 1:].ravel()
-        mass = dists._mass_between(np.repeat(np.arange(rows), panels), lower, upper).reshape(rows, panels)
-        self.total = mass.sum(axis=-1, keepdims=True)
-        zero = np.zeros(mass.shape[:-1] + (1,))
-        self.at_edges = np.concatenate([zero, np.cumsum(mass, axis=-1)], axis=-1) / self.total
+    def mass_to(row: np.ndarray, x: FloatArray) -> FloatArray:
+        turns = np.floor((x - edges[row, 0]) / (2.0 * np.pi))
+        x = np.clip(x - turns * (2.0 * np.pi), edges[row, 0], edges[row, -1])
+        panel = find_panel(edges, row, x)
+        return turns + at_edges[row, panel] + dists._mass_between(row, edges[row, panel], x) / total[row]
 
-    def mass_to(self, row: np.ndarray, x: FloatArray) -> FloatArray:
-        """Mass from the first edge to x, one more for each turn between."""
-        turns = np.floor((x - self.edges[row, 0]) / (2.0 * np.pi))
-        x = np.clip(x - turns * (2.0 * np.pi), self.edges[row, 0], self.edges[row, -1])
-        panel = find_panel(self.edges, row, x)
-        partial = self.dists._mass_between(row, self.edges[row, panel], x)
-        return turns + self.at_edges[row, panel] + partial / self.total[row, 0]
+    return mass_to
 
 
 # Made for a flat batch: positions in it and values there -> answers.
@@ -115,16 +111,6 @@ def _blockwise(
             out[pairs] = answer(place[rows[pairs]] - first, points[pairs])
         first, begin = first + len(block), end
     return out.reshape(shape)[()]
-
-
-def cdf(dist: CircularDistribution, x: FloatArray) -> FloatArray:
-    """F(x) = ∫_{-π}^{x} p, continued past a turn."""
-    return _blockwise(dist, "x", x, _mass_from_seam)
-
-
-def icdf(dist: CircularDistribution, p: FloatArray) -> FloatArray:
-    """Inverse of `cdf`."""
-    return _blockwise(dist, "p", p, _angle_at)
 
 
 def _mass_from_seam(dists: CircularDistribution) -> _Answer:
@@ -164,24 +150,6 @@ def _angle_at(dists: CircularDistribution) -> _Answer:
 
 
 # ---- divergence -----------------------------------------------------------------------------------------------------
-
-
-def kl_divergence(dist: CircularDistribution, other: CircularDistribution, block: int = 1024) -> FloatArray:
-    """KL(distribution ‖ other), by the closed form of the cross entropy where `other` has one, else by quadrature.
-
-    Quadratures of `block` pairs are held at a time.
-    """
-    cross_entropy = other._cross_entropy(dist)
-    if cross_entropy is not None:
-        return np.maximum(cross_entropy - dist.entropy(), 0.0)[()]
-    positions = (np.arange(item._size).reshape(item.batch_shape) for item in (dist, other))
-    left, right = check.broadcast(**dict(zip(("dist", "other"), positions, strict=True)))
-    dists, others = dist._flat(), other._flat()
-    out = np.empty(left.size)
-    for begin in range(0, left.size, block):
-        some = slice(begin, begin + block)
-        out[some] = _by_quadrature(dists[left.ravel()[some]], others[right.ravel()[some]])
-    return out.reshape(left.shape)[()]
 
 
 def _by_quadrature(dist: CircularDistribution, other: CircularDistribution) -> FloatArray:
@@ -290,11 +258,11 @@ class CircularDistribution(FrozenValue, abc.ABC):
 
     def cdf(self, x: ArrayLike) -> FloatArray:
         """F(x) = ∫_{-π}^{x} p, continued past a turn: F(-π) = 0 and F(x + 2π) = F(x) + 1."""
-        return cdf(self, check.angles(x, "x"))
+        return _blockwise(self, "x", check.angles(x, "x"), _mass_from_seam)
 
     def icdf(self, p: ArrayLike) -> FloatArray:
         """The x with F(x) = p: p in [0, 1] gives [-π, π], p + 1 the same angle one turn on."""
-        return icdf(self, check.finite(p, "p"))
+        return _blockwise(self, "p", check.finite(p, "p"), _angle_at)
 
     def interval(self, mass: float) -> FloatArray:
         """Arcs of the highest-density region that holds ``mass``, shape ``batch_shape + (arcs, 2)``.
@@ -351,7 +319,7 @@ class CircularDistribution(FrozenValue, abc.ABC):
 
     def _cumulative(self) -> Cumulative:
         """A function that returns the mass up to angles, for positions in a flat batch."""
-        return PanelMass(self).mass_to
+        return _panel_mass(self)
 
     def _log_density_at(self, row: np.ndarray, x: FloatArray) -> FloatArray:
         """Log densities at angles of the distributions at positions of a flat batch; the two broadcast."""
@@ -458,7 +426,17 @@ class CircularDistribution(FrozenValue, abc.ABC):
         """KL(self ‖ other) = E_self[log p_self - log p_other]; the batches broadcast."""
         if not isinstance(other, CircularDistribution):
             raise TypeError(f"other must be a distribution on the circle, got {type(other).__name__}")
-        return kl_divergence(self, other)
+        cross_entropy = other._cross_entropy(self)
+        if cross_entropy is not None:
+            return np.maximum(cross_entropy - self.entropy(), 0.0)[()]
+        positions = (np.arange(item._size).reshape(item.batch_shape) for item in (self, other))
+        left, right = check.broadcast(**dict(zip(("dist", "other"), positions, strict=True)))
+        dists, others, out = self._flat(), other._flat(), np.empty(left.size)
+        block = 1024  # pairs whose quadratures are held at a time
+        for begin in range(0, left.size, block):
+            some = slice(begin, begin + block)
+            out[some] = _by_quadrature(dists[left.ravel()[some]], others[right.ravel()[some]])
+        return out.reshape(left.shape)[()]
 
     def _cross_entropy(self, dist: CircularDistribution) -> FloatArray | None:
         """-E_distribution[log p_self] in closed form, or None where there is none."""
