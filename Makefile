@@ -18,7 +18,7 @@ SPREAD = -n auto --dist worksteal
 
 # Numba keeps compiled code by the file it was called in and does not see changes in what that calls: one cache for each
 # state of the numerics.
-export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numerics/*.py | cksum | cut -d' ' -f1)
+export NUMBA_CACHE_DIR ?= $(abspath $(VENV))/numba/$(shell cat src/mgvm/_numerics/*.py src/mgvm/_numerics/*/*.py | cksum | cut -d' ' -f1)
 
 # What rounds: the tests that hold on every CPU or show where it matters.
 NUMERICAL = tests/numerics tests/circle tests/test_scores.py tests/torus tests/inference

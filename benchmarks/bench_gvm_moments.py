@@ -16,7 +16,7 @@ from truth import order_two, span
 
 from mgvm import GvM
 from mgvm._numerics.gvm import gvm_facts
-from mgvm._numerics.gvm_order_two import order_two_moments
+from mgvm._numerics.gvm.order_two import order_two_moments
 
 SIZE = 4096
 GRID = 5000

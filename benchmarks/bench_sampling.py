@@ -12,8 +12,8 @@ from truth import FAMILIES, order_two, span
 
 from mgvm import GvM
 from mgvm._numerics.gvm import gvm_facts
-from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
-from mgvm._numerics.gvm_sampling import envelope, sample_each
+from mgvm._numerics.gvm.order_two import highest_modes, quadrant_frame
+from mgvm._numerics.gvm.sampling import envelope, sample_each
 
 DISTS = 100_000
 DRAWS = 1_000_000

@@ -14,7 +14,7 @@ from matplotlib.figure import Figure
 from timing import cpu_times, keep, peer, tell
 
 from mgvm import CircularGPRegressor
-from mgvm._numerics.gvm_order_two import order_two_moments
+from mgvm._numerics.gvm.order_two import order_two_moments
 from mgvm.regression.prior import default_kernels
 from paper.measured import DOCS, read
 

@@ -13,13 +13,16 @@ import itertools
 import math
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any, NamedTuple
+from types import ModuleType
+from typing import NamedTuple, TypeVar
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
 from mgvm._validation import ComplexArray, FloatArray, Seed
+
+_Entry = TypeVar("_Entry", np.bool_, np.int64)  # of rows that are permuted
 
 _TURN = 2.0 * np.pi
 _LEAST = 1e-9  # a p-value below which 1 - P has lost its digits
@@ -258,7 +261,7 @@ def _walk_tail_by_saddlepoint(resultant: float, size: int, nodes: int = 40) -> f
     return min(total * math.exp(-size * begin), 1.0)
 
 
-def _deficit(kappa: Any) -> FloatArray:
+def _deficit(kappa: float | FloatArray) -> FloatArray:
     """1 - A(κ), A = I₁/I₀."""
     special, large = _special(), np.maximum(kappa, 1e3)
     series = (0.5 + (0.125 + (0.125 + 25.0 / 128.0 / large) / large) / large) / large
@@ -285,7 +288,7 @@ def _concentration_of_information(gain: float) -> float:
     return _root(lambda k: _information(k) - gain, math.exp(2.0 * gain + 1.0) + 1.0)
 
 
-def _special() -> Any:
+def _special() -> ModuleType:
     """SciPy's special functions, loaded when a test asks for them: wrapping and units do without SciPy."""
     from scipy import special
 
@@ -465,23 +468,38 @@ def _pool(x: ArrayLike, y: ArrayLike) -> tuple[FloatArray, int]:
 def _permute_labels(
     statistic: Callable[[NDArray[np.bool_]], FloatArray], first: int, size: int, n_resamples: int, rng: Seed
 ) -> CircularTest:
-    """The statistic of the split as observed, of rows of membership in the first sample, and its place among all."""
-    wanted = check.integer(n_resamples, "n_resamples", minimum=1)
-    observed = float(statistic((np.arange(size) < first)[None])[0])
-    splits = math.comb(size, first)
+    """The statistic of rows of membership in the first sample."""
 
-    def draw() -> Iterator[NDArray[np.bool_]]:
-        generator = check.generator(rng)
-        if splits <= wanted:
-            rows = np.zeros((splits, size), dtype=bool)
-            chosen = np.array(list(itertools.combinations(range(size), first)))
-            rows[np.arange(splits)[:, None], chosen] = True
-            yield rows
-            return
-        for block in _blocks(wanted, size):
-            yield generator.permuted(np.tile(np.arange(size) < first, (block, 1)), axis=1)
+    def list_splits() -> NDArray[np.bool_]:
+        chosen = np.array(list(itertools.combinations(range(size), first)))
+        rows = np.zeros((len(chosen), size), dtype=bool)
+        np.put_along_axis(rows, chosen, True, axis=1)
+        return rows
 
-    return CircularTest(observed, _share(observed, (statistic(rows) for rows in draw()), all_of_them=splits <= wanted))
+    return _permute(statistic, np.arange(size) < first, math.comb(size, first), list_splits, n_resamples, rng)
+
+
+def _permute(
+    statistic: Callable[[NDArray[_Entry]], FloatArray],
+    row: NDArray[_Entry],
+    arrangements: int,
+    list_all: Callable[[], NDArray[_Entry]],
+    n_resamples: int,
+    rng: Seed,
+) -> CircularTest:
+    """The statistic of a row as observed, and its place among those of its arrangements (k, n), whatever the sign.
+
+    All are gone through where they are no more than `n_resamples`, else a random choice with the observed one.
+    """
+    wanted, generator = check.integer(n_resamples, "n_resamples", minimum=1), check.generator(rng)
+    observed = float(statistic(row[None])[0])
+    least = abs(observed) - 1e-12 * max(abs(observed), 1.0)
+    extreme, count = (0, 0) if arrangements <= wanted else (1, 1)
+    drawn = (generator.permuted(np.tile(row, (block, 1)), axis=1) for block in _blocks(wanted, row.size))
+    for rows in [list_all()] if arrangements <= wanted else drawn:
+        values = np.abs(statistic(rows))
+        extreme, count = extreme + int((values >= least).sum()), count + values.size
+    return CircularTest(observed, extreme / count)
 
 
 def _blocks(count: int, size: int, numbers: int = 2_000_000) -> Iterator[int]:
@@ -489,13 +507,6 @@ def _blocks(count: int, size: int, numbers: int = 2_000_000) -> Iterator[int]:
     rows = max(1, numbers // size)
     for begin in range(0, count, rows):
         yield min(rows, count - begin)
-
-
-def _share(observed: float, drawn: Iterator[FloatArray], *, all_of_them: bool) -> float:
-    """The share of statistics at least as large as the observed one; of a random choice, the observed one included."""
-    parts = [(values >= observed - 1e-12 * max(abs(observed), 1.0)) for values in drawn]
-    extreme, count = sum(int(part.sum()) for part in parts), sum(part.size for part in parts)
-    return extreme / count if all_of_them else (extreme + 1) / (count + 1)
 
 
 # ---- correlation ----------------------------------------------------------------------------------------------------
@@ -626,21 +637,13 @@ def _double_spread(z: ComplexArray, name: str) -> float:
 def _permute_rows(
     correlate: Callable[[NDArray[np.int64]], FloatArray], size: int, n_resamples: int, rng: Seed
 ) -> CircularTest:
-    """The correlation as observed, of orders (..., n) of the second column, and its place among all."""
-    wanted = check.integer(n_resamples, "n_resamples", minimum=1)
-    observed = float(correlate(np.arange(size)))
-    every = size < 20 and math.factorial(size) <= wanted
+    """The correlation of orders (..., n) of the second column."""
 
-    def draw() -> Iterator[NDArray[np.int64]]:
-        generator = check.generator(rng)
-        if every:
-            yield np.array(list(itertools.permutations(range(size))))
-            return
-        for block in _blocks(wanted, size):
-            yield generator.permuted(np.tile(np.arange(size), (block, 1)), axis=1)
+    def list_orders() -> NDArray[np.int64]:
+        return np.array(list(itertools.permutations(range(size))))
 
-    drawn = (np.abs(correlate(order)) for order in draw())
-    return CircularTest(observed, _share(abs(observed), drawn, all_of_them=every))
+    # 20! is more than anybody asks for.
+    return _permute(correlate, np.arange(size), math.factorial(min(size, 20)), list_orders, n_resamples, rng)
 
 
 # ---- the mean direction ---------------------------------------------------------------------------------------------

@@ -24,11 +24,12 @@ class DegreesWarning(UserWarning):
     """Angles were expected in radians and look like degrees."""
 
 
-def _first(bad: NDArray[np.bool_], values: NDArray[Any]) -> str:
-    """The first offending value and where it stands, as text for a message."""
-    index = tuple(int(i) for i in np.argwhere(bad)[0])
-    where = f" at index {index[0] if len(index) == 1 else index}" if index else ""
-    return f"{values[index]!s}{where}"
+def _refuse(bad: NDArray[np.bool_], values: NDArray[Any], must: str, cure: str = "") -> None:
+    """Raise with what must be, the first offending value, where it stands, and a cure, where there is one."""
+    if bad.any():
+        index = tuple(int(i) for i in np.argwhere(bad)[0])
+        where = f" at index {index[0] if len(index) == 1 else index}" if index else ""
+        raise ValueError(f"{must}, got {values[index]!s}{where}{cure}")
 
 
 def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
@@ -94,52 +95,42 @@ def real(value: ArrayLike, name: str) -> FloatArray:
 def finite(value: ArrayLike, name: str) -> FloatArray:
     """Finite real numbers."""
     array = real(value, name)
-    bad = ~np.isfinite(array)
-    if bad.any():
-        raise ValueError(f"{name} must be finite, got {_first(bad, array)}; remove or repair it first")
+    _refuse(~np.isfinite(array), array, f"{name} must be finite", "; remove or repair it first")
     return array
 
 
 def finite_or_nan(value: ArrayLike, name: str) -> FloatArray:
     """Real numbers where NaN marks a missing one; infinities are refused."""
     array = real(value, name)
-    bad = np.isinf(array)
-    if bad.any():
-        raise ValueError(f"{name} must be finite or NaN, got {_first(bad, array)}; mark a missing value with NaN")
+    _refuse(np.isinf(array), array, f"{name} must be finite or NaN", "; mark a missing value with NaN")
     return array
 
 
 def finite_complex(value: ArrayLike, name: str) -> ComplexArray:
     """Finite complex numbers."""
     array = _number_array(value, name, complex)
-    bad = ~np.isfinite(array)
-    if bad.any():
-        raise ValueError(f"{name} must be finite, got {_first(bad, array)}; remove or repair it first")
+    _refuse(~np.isfinite(array), array, f"{name} must be finite", "; remove or repair it first")
     return array
 
 
 def non_negative(value: ArrayLike, name: str) -> FloatArray:
     """Finite real numbers, none below zero."""
     array = finite(value, name)
-    if (array < 0).any():
-        raise ValueError(f"{name} must be >= 0, got {_first(array < 0, array)}")
+    _refuse(array < 0, array, f"{name} must be >= 0")
     return array
 
 
 def positive(value: ArrayLike, name: str) -> FloatArray:
     """Finite real numbers above zero."""
     array = finite(value, name)
-    if (array <= 0).any():
-        raise ValueError(f"{name} must be > 0, got {_first(array <= 0, array)}")
+    _refuse(array <= 0, array, f"{name} must be > 0")
     return array
 
 
 def fraction(value: ArrayLike, name: str) -> FloatArray:
     """Numbers strictly between 0 and 1."""
     array = finite(value, name)
-    bad = (array <= 0) | (array >= 1)
-    if bad.any():
-        raise ValueError(f"{name} must lie strictly between 0 and 1, got {_first(bad, array)}")
+    _refuse((array <= 0) | (array >= 1), array, f"{name} must lie strictly between 0 and 1")
     return array
 
 
@@ -162,11 +153,8 @@ def _single(array: FloatArray, name: str) -> float:
 def at_most(value: ArrayLike, largest: float, name: str) -> FloatArray:
     """Numbers up to `largest`, beyond which double precision gives no answer."""
     array = real(value, name)
-    if not (array <= largest).all():
-        raise ValueError(
-            f"{name} must be at most {largest:g}, got {_first(~(array <= largest), array)}: doubles cannot resolve so "
-            "narrow a distribution; treat such angles as exactly known"
-        )
+    cure = ": doubles cannot resolve so narrow a distribution; treat such angles as exactly known"
+    _refuse(~(array <= largest), array, f"{name} must be at most {largest:g}", cure)
     return array
 
 
@@ -183,11 +171,7 @@ def moderate_scale(least: FloatArray, most: FloatArray, name: str, reach: float 
 def angles(value: ArrayLike, name: str = "angles") -> FloatArray:
     """Angles in radians: any finite real number."""
     array = real(value, name)
-    bad = ~np.isfinite(array)
-    if bad.any():
-        raise ValueError(
-            f"{name} must be finite radians, got {_first(bad, array)}; drop or impute missing angles first"
-        )
+    _refuse(~np.isfinite(array), array, f"{name} must be finite radians", "; drop or impute missing angles first")
     return array
 
 
@@ -262,17 +246,17 @@ def weights(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weight
     return array
 
 
-def weights_like(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weights") -> FloatArray:
+def weights_like(value: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
     """Non-negative weights that broadcast to the given shape, ones when None; not all zero."""
     if value is None:
         return np.ones(shape)
-    array = non_negative(value, name)
+    array = non_negative(value, "weights")
     try:
-        return weights(np.broadcast_to(array, shape), shape, name)
+        return weights(np.broadcast_to(array, shape), shape)
     except ValueError:
         if array.size and not array.any():
             raise
-        raise ValueError(f"{name} must broadcast to the shape of the data, {shape}, got {array.shape}") from None
+        raise ValueError(f"weights must broadcast to the shape of the data, {shape}, got {array.shape}") from None
 
 
 def axes(value: int | Iterable[int] | None, dimension: int, name: str = "axis") -> tuple[int, ...]:

@@ -16,13 +16,14 @@ t + π share the circle, so half a turn of t gives half the integral, and the sc
 from __future__ import annotations
 
 import math
-from typing import Any, Protocol, Self
+from typing import Any, Protocol, Self, cast
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from scipy.special import polygamma
 
 from mgvm import _validation as check
+from mgvm._grids import count_up_to
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import difference, to_radians, wrap
 
@@ -126,7 +127,7 @@ def crps(forecast: Distribution | ArrayLike, y: ArrayLike, kind: str = "angular"
     """
     check.choice(kind, "kind", ("angular", "cosine"))
     if hasattr(forecast, "logpdf"):
-        dist: Any = forecast
+        dist = cast(Distribution, forecast)
         observed = _observations(y, dist.batch_shape, "dist")
         if kind == "cosine":
             return cosine_from_moment(dist.moment(1), observed)[()]
@@ -329,7 +330,7 @@ class Scorer:
         scale = {"radians": 2.0 * np.pi, "hours": 24.0}.get(unit, 360.0) / (2.0 * np.pi)
         return -scale * error
 
-    def _predict_dist(self, estimator: Any, X: Any) -> Any:
+    def _predict_dist(self, estimator: Any, X: Any) -> Distribution:
         if not hasattr(estimator, "predict_dist"):
             raise TypeError(
                 f"make_scorer({self.name!r}) needs densities, and {type(estimator).__name__} has no predict_dist; "
@@ -472,14 +473,7 @@ def angular_from_samples(samples: FloatArray, y: FloatArray) -> FloatArray:
     y = wrap(y)
     at = np.where(y < 0.0, y, y - np.pi)
     row = np.broadcast_to(np.arange(len(draws)).reshape(batch), y.shape)
-    step = _count_up_to(where, row, at)
+    step = count_up_to(where, row, at)
     before = excess[row, step] + (1.0 - 2.0 * height[row, step]) * (at - starts[row, step])
     holding_y = np.where(y < 0.0, before, excess[row, -1] - before)
     return np.asarray(np.maximum(squares[row] + holding_y, 0.0))
-
-
-def _count_up_to(rows: FloatArray, row: np.ndarray[Any, np.dtype[np.intp]], value: FloatArray) -> Any:
-    """How many entries of the given (sorted) row are <= value."""
-    # Complex numbers sort by real part, then imaginary part: one search serves all rows.
-    keys = np.arange(len(rows))[:, None] + 1j * rows
-    return np.searchsorted(keys.ravel(), row + 1j * value, side="right") - row * rows.shape[1]

@@ -253,7 +253,7 @@ class TestProperties:
     @given(dist=DISTS)
     @settings(max_examples=80, deadline=None)
     def test_integrates_to_one(self, dist):
-        nodes, weights = base.flat_nodes_and_weights(dist._panels())
+        nodes, weights = base.nodes_and_weights(dist._panels())
         widest = np.abs(dist._log_slope(nodes)[dist.pdf(nodes) * weights > 1e-6]).max()
         assert_allclose((weights * dist.pdf(nodes)).sum(), 1.0, rtol=0, atol=1e-14 + 1e-15 * widest)
 

@@ -143,7 +143,7 @@ class TestProperties:
     @settings(max_examples=60, deadline=None)
     def test_integrates_to_one(self, mu, sigma):
         dist = WrappedNormal(mu, sigma)
-        nodes, weights = base.flat_nodes_and_weights(dist._panels())
+        nodes, weights = base.nodes_and_weights(dist._panels())
         assert_allclose((weights * dist.pdf(nodes)).sum(), 1.0, rtol=0, atol=1e-15 * (4 + 1 / sigma))
 
     @given(mu=ANGLE, sigma=SIGMA, x=ANGLE, turn=ANGLE)

@@ -2,7 +2,7 @@ import os
 
 import pytest
 
-from mgvm._numerics import gvm
+from mgvm._numerics.gvm import dispatch
 
 
 @pytest.fixture
@@ -14,5 +14,5 @@ def many():
 @pytest.fixture(params=["compiled", "numpy"])
 def execution(request, monkeypatch):
     """Whatever the size of a batch of GvM, compiled code or NumPy answers."""
-    monkeypatch.setattr(gvm, "SMALL", 0 if request.param == "compiled" else 1 << 40)
+    monkeypatch.setattr(dispatch, "SMALL", 0 if request.param == "compiled" else 1 << 40)
     return request.param

@@ -8,8 +8,7 @@ import pytest
 from naive.gvm import f, log_density_condition, mpmath_reference
 from numerics.families import FAMILIES, higher_order, order_two
 
-from mgvm._numerics.gvm import gvm_facts, gvm_log_densities
-from mgvm._numerics.gvm_small import suffix_sums
+from mgvm._numerics.gvm import gvm_facts, gvm_log_densities, suffix_sums
 
 pytestmark = pytest.mark.usefixtures("execution")
 

@@ -15,9 +15,8 @@ from naive.gvm import grid_reference, mpmath_reference
 from numerics.families import FAMILIES, higher_order, order_two
 from portable import polar
 
-from mgvm._numerics import gvm
-from mgvm._numerics.gvm import gvm_facts, gvm_sample
-from mgvm._numerics.gvm_general import general_moments
+from mgvm._numerics.gvm import dispatch, gvm_facts, gvm_sample
+from mgvm._numerics.gvm.general import general_moments
 
 EPS = np.finfo(float).eps
 RANGES = ((-2, 1), (1, 2.6), (2.6, 3), (3, 4), (4, 6), (6, 8))
@@ -29,7 +28,7 @@ def both(monkeypatch):
 
     def facts(eta):
         for most in (0, 1 << 40):
-            monkeypatch.setattr(gvm, "SMALL", most)
+            monkeypatch.setattr(dispatch, "SMALL", most)
             yield gvm_facts(eta)
 
     return facts
@@ -113,7 +112,7 @@ def test_against_forty_digits(eta, execution):
 @pytest.mark.parametrize("threshold", [17.0, 399.9, 400.1])
 def test_the_two_kernels_meet(threshold, monkeypatch):
     """Just below and above where windows take over from the trapezoid rule, and where node classes change."""
-    monkeypatch.setattr(gvm, "SMALL", 0)
+    monkeypatch.setattr(dispatch, "SMALL", 0)
     rng = np.random.default_rng(0)
     for family in FAMILIES:
         eta = order_two(family, 0, 0, 20, rng)

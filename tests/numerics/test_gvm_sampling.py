@@ -10,11 +10,10 @@ from numerics.families import FAMILIES, higher_order, order_two
 from portable import polar, power_of_ten
 from scipy import stats
 
-from mgvm._numerics import gvm
-from mgvm._numerics.gvm import gvm_facts, gvm_panels, gvm_sample
-from mgvm._numerics.gvm_general import conjugate_row
-from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
-from mgvm._numerics.gvm_sampling import envelope, hat, sample_each, sample_tables
+from mgvm._numerics.gvm import dispatch, gvm_facts, gvm_panels, gvm_sample
+from mgvm._numerics.gvm.general import conjugate_row
+from mgvm._numerics.gvm.order_two import highest_modes, quadrant_frame
+from mgvm._numerics.gvm.sampling import envelope, hat, sample_each, sample_tables
 
 RANGES = ((-3, 0), (0, 2), (2, 4), (4, 8))
 
@@ -179,7 +178,7 @@ def test_compiled_code_and_numpy_draw_the_same(name, repeats, monkeypatch):
     eta = np.tile(np.asarray(CASES[name], dtype=complex), (3, 1))
     draws, after = [], []
     for most in (0, 1 << 40):
-        monkeypatch.setattr(gvm, "SMALL", most)
+        monkeypatch.setattr(dispatch, "SMALL", most)
         rng = np.random.default_rng(6)
         draws.append(gvm_sample(eta, repeats, rng))
         after.append(rng.random())
@@ -193,7 +192,7 @@ def test_compiled_code_and_numpy_cut_the_same_panels(order, monkeypatch):
     eta = higher_order(order, -2, 8, 20, np.random.default_rng(order))
     found = []
     for most in (0, 1 << 40):
-        monkeypatch.setattr(gvm, "SMALL", most)
+        monkeypatch.setattr(dispatch, "SMALL", most)
         found.append(gvm_panels(eta))
     assert (found[0][0] == found[1][0]).all()
     assert (found[0][1] == found[1][1]).all()

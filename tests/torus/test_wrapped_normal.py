@@ -339,7 +339,7 @@ class TestConditional:
     def test_is_a_distribution_on_the_circle(self, sigma):
         dist = MultivariateWrappedNormal([0.3, -2.0], equicorrelated(2, sigma, 0.8))
         conditional = dist.conditional({0: 3.0})
-        nodes, weights = base.flat_nodes_and_weights(conditional._panels())
+        nodes, weights = base.nodes_and_weights(conditional._panels())
         assert_allclose((weights * conditional.pdf(nodes)).sum(), 1.0, rtol=1e-12)
         assert_allclose(conditional.cdf(np.pi), 1.0, rtol=1e-12)
         x, h = conditional.icdf(np.array([0.1, 0.4, 0.8])), 1e-6 * sigma

@@ -114,7 +114,7 @@ def _excess(table: np.ndarray, row: int, cell: int, cut: float, work: np.ndarray
 
 
 @inner()
-def _load_envelope(table: np.ndarray, row: int, cut: float, excess: np.ndarray, running: np.ndarray) -> None:
+def load_envelope(table: np.ndarray, row: int, cut: float, excess: np.ndarray, running: np.ndarray) -> None:
     """Log excess of every cell of one distribution, and the running sums of the masses of its envelope."""
     n = table.shape[1]
     work = np.empty(POINTS)
@@ -129,15 +129,6 @@ def _load_envelope(table: np.ndarray, row: int, cut: float, excess: np.ndarray, 
             excess[j] = _excess(table, row, j, cut, work)
             total += math.exp(excess[j]) * 0.5 * (math.exp(left) + math.exp(right))
         running[j] = total
-
-
-@entry()
-def envelope(table: np.ndarray, cut: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Log excess of every cell and the running sums of the masses of its envelope, each (distributions, n)."""
-    excess, running = np.empty(table.shape), np.empty(table.shape)
-    for row in range(table.shape[0]):
-        _load_envelope(table, row, cut[row], excess[row], running[row])
-    return excess, running
 
 
 @inner()
@@ -168,7 +159,7 @@ def sample_rows(table: np.ndarray, cut: np.ndarray, repeats: int, rng: np.random
     excess, running, work = np.empty(n), np.empty(n), np.empty(POINTS)
     out = np.empty((dists, repeats))
     for row in range(dists):
-        _load_envelope(table, row, cut[row], excess, running)
+        load_envelope(table, row, cut[row], excess, running)
         for i in range(repeats):
             accepted, cell, share = False, 0, 0.0
             while not accepted:

@@ -40,13 +40,37 @@ def log_bessel(kappa: float) -> tuple[float, float]:
     return kappa - 0.5 * math.log(2.0 * math.pi * kappa) + math.log(zero), one / zero
 
 
-@inner(fastmath={"contract", "reassoc"})
+@inner(forceinline=True, fastmath={"contract", "reassoc"})
 def _field(features: np.ndarray, row: int, packed: np.ndarray, k: int, size: int) -> tuple[float, float]:
+    """Re and Im of B f."""
     real, imaginary = 0.0, 0.0
     for j in range(size):
         real += packed[k, j] * features[row, j]
         imaginary += packed[k, size + j] * features[row, j]
     return real, imaginary
+
+
+@inner(forceinline=True, fastmath={"contract"})
+def _add_features(
+    features: np.ndarray,
+    row: int,
+    size: int,
+    first: tuple[float, float, float, float, float],
+    slope: np.ndarray,
+    curvature: np.ndarray,
+) -> None:
+    """Add r ⊗ f to a slope and V ⊗ ff' to a curvature, upper blocks and triangles; `first` holds r and V's triangle."""
+    r0, r1, v00, v01, v11 = first
+    for j in range(size):
+        f = features[row, j]
+        slope[j] += r0 * f
+        slope[size + j] += r1 * f
+        p, q, r = v00 * f, v01 * f, v11 * f
+        for h in range(j + 1):
+            g = features[row, h]
+            curvature[h, j] += p * g
+            curvature[h, size + j] += q * g
+            curvature[size + h, size + j] += r * g
 
 
 @entry(fastmath={"contract"})
@@ -89,16 +113,7 @@ def von_mises_derivatives(
         r0, r1 = w * (points[row, 0] - ratio * c), w * (points[row, 1] - ratio * s)
         v00, v11 = w * (along * c * c + across * s * s), w * (along * s * s + across * c * c)
         v01 = w * (along - across) * c * s
-        for j in range(size):
-            f = features[row, j]
-            slope[k, j] += r0 * f
-            slope[k, size + j] += r1 * f
-            p, q, r = v00 * f, v01 * f, v11 * f
-            for h in range(j + 1):
-                g = features[row, h]
-                curvature[k, h, j] += p * g
-                curvature[k, h, size + j] += q * g
-                curvature[k, size + h, size + j] += r * g
+        _add_features(features, row, size, (r0, r1, v00, v01, v11), slope[k], curvature[k])
 
 
 @entry(fastmath={"contract", "reassoc"})
@@ -107,11 +122,8 @@ def natural_parameters(
 ) -> None:
     """Write η (pairs, 2) of one angle from packed parameters (K, 2 size + 2); `size` features count."""
     for i in range(rows.size):
-        row, k = rows[i], owners[i]
-        real, imaginary = 0.0, 0.0
-        for j in range(size):
-            real += packed[k, j] * features[row, j]
-            imaginary += packed[k, size + j] * features[row, j]
+        k = owners[i]
+        real, imaginary = _field(features, rows[i], packed, k, size)
         eta[i, 0] = complex(real, imaginary)
         eta[i, 1] = complex(packed[k, 2 * size], packed[k, 2 * size + 1])
 
@@ -159,20 +171,13 @@ def slopes_and_curvatures(
         curvature[k, last, last] += w * (0.5 + 0.5 * c4 - c2 * c2)
         curvature[k, last, last + 1] += w * (0.5 * s4 - c2 * s2)
         curvature[k, last + 1, last + 1] += w * (0.5 - 0.5 * c4 - s2 * s2)
+        _add_features(features, row, size, (r0, r1, v00, v01, v11), slope[k], curvature[k])
         for j in range(size):
             f = features[row, j]
-            slope[k, j] += r0 * f
-            slope[k, size + j] += r1 * f
             curvature[k, j, last] += v02 * f
             curvature[k, j, last + 1] += v03 * f
             curvature[k, size + j, last] += v12 * f
             curvature[k, size + j, last + 1] += v13 * f
-            a, b, c = v00 * f, v01 * f, v11 * f
-            for h in range(j + 1):
-                g = features[row, h]
-                curvature[k, h, j] += a * g
-                curvature[k, h, size + j] += b * g
-                curvature[k, size + h, size + j] += c * g
 
 
 @entry()

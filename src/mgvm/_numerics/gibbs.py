@@ -30,9 +30,9 @@ from typing import NamedTuple
 import numpy as np
 
 from mgvm._numerics.elementary import LARGEST, entry, inner, sin_cos
-from mgvm._numerics.gvm_general import value_and_slope
-from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
-from mgvm._numerics.gvm_sampling import UNIFORM, draw, envelope, hat
+from mgvm._numerics.gvm.general import value_and_slope
+from mgvm._numerics.gvm.order_two import highest_modes, quadrant_frame
+from mgvm._numerics.gvm.sampling import UNIFORM, draw, envelope, hat, masses, propose
 
 REFLECTIONS = 4  # rounds a reflection of all angles where it costs as much as a sweep
 HALF_TURNS = (4, 32)  # rounds a half turn of clusters: up to 64 angles, and above, where it costs as much as rounds
@@ -612,22 +612,16 @@ def _find_distribution(dist: GeneralDistribution, angle: int, x: np.ndarray, cha
 def _draw_general(c: np.ndarray, rng: np.random.Generator) -> float:
     """An exact draw by rejection under a piecewise constant hat, its cell found by walking up the masses."""
     cells = hat(c, 0.5)  # cells half as wide as 1/√K: coarse, as each distribution is drawn from once
-    top = -np.inf
-    for i in range(cells.shape[0]):
-        top = max(top, cells[i, 2])
-    total = 0.0
-    for i in range(cells.shape[0]):
-        total += cells[i, 1] * math.exp(cells[i, 2] - top)
+    mass = masses(cells)
     while True:
-        place, cell = rng.random() * total, 0
-        while cell < cells.shape[0] - 1:
-            place -= cells[cell, 1] * math.exp(cells[cell, 2] - top)
+        place, cell = rng.random() * mass.size, 0
+        while cell < mass.size - 1:
+            place -= mass[cell]
             if place < 0.0:
                 break
             cell += 1
-        angle = cells[cell, 0] + cells[cell, 1] * (2.0 * rng.random() - 1.0)
-        u = rng.random()
-        if u <= cells[cell, 3] or u <= math.exp(value_and_slope(c, angle)[0] - cells[cell, 2]):
+        angle, accepted = propose(c, cells, cell, rng)
+        if accepted:
             return angle
 
 

@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 
 from mgvm._numerics.elementary import entry, inner
-from mgvm._numerics.gvm_order_two import CLASSES, plan, sum_circles, sum_windows
+from mgvm._numerics.gvm.order_two import CLASSES, plan, sum_circles, sum_windows
 
 # indptr (D + 1,), indices (edges,), blocks (edges, 4): a `mgvm.natural.parameters.SparseCoupling`
 Coupling = tuple[np.ndarray, np.ndarray, np.ndarray]
@@ -63,19 +63,13 @@ def gather_fields(
     rows: np.ndarray, coupling: Coupling, a: np.ndarray, b: np.ndarray, m: np.ndarray, eta: np.ndarray
 ) -> None:
     """Natural parameters η₁ = a + C m and η_t = b_t of the given angles, into eta (rows · n, T)."""
-    indptr, indices, blocks = coupling
     count = m.shape[2]
     for k in range(rows.size):
         d = rows[k]
         for i in range(count):
-            x, y = a[d, 0, i], a[d, 1, i]
-            for edge in range(indptr[d], indptr[d + 1]):
-                j = indices[edge]
-                u, v = m[j, 0, i], m[j, 1, i]
-                x += blocks[edge, 0] * u + blocks[edge, 1] * v
-                y += blocks[edge, 2] * u + blocks[edge, 3] * v
+            x, y = _pull(coupling, m, d, i)
             row = k * count + i
-            eta[row, 0] = complex(x, y)
+            eta[row, 0] = complex(a[d, 0, i] + x, a[d, 1, i] + y)
             for t in range(b.shape[0]):
                 eta[row, 1 + t] = b[t, d]
 

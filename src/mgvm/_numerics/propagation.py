@@ -26,9 +26,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mgvm._numerics.elementary import entry, inner
-from mgvm._numerics.soft_circle import weigh
+from mgvm._numerics.soft_circle import means, weigh
+from mgvm._validation import FloatArray
 
-FloatArray = NDArray[np.float64]
 IntArray = NDArray[np.int64]
 
 
@@ -355,17 +355,10 @@ def _natural(moments: FloatArray, out: FloatArray) -> bool:
 @inner(fastmath={"contract"})
 def _tilted(weights: FloatArray, powers: FloatArray, points: FloatArray, out: FloatArray) -> None:
     """Mean and covariance of a tilted distribution from its nodes' probabilities and radial moments."""
-    m1 = m2 = s1 = s2 = s3 = 0.0
-    for j in range(weights.shape[0]):
-        c, s, w1, w2 = points[0, j], points[1, j], weights[j] * powers[0, j], weights[j] * powers[1, j]
-        m1 += w1 * c
-        m2 += w1 * s
-        s1 += w2 * c * c
-        s2 += w2 * c * s
-        s3 += w2 * s * s
+    means(weights, powers, points, out)
+    m1, m2 = out[0], out[1]
     floor = 1e-10  # that of `mgvm.inference._planar_gaussian`: the variance along the radius vanishes on the circle
-    out[0], out[1] = m1, m2
-    out[2], out[3], out[4] = s1 - m1 * m1 + floor, s2 - m1 * m2, s3 - m2 * m2 + floor
+    out[2], out[3], out[4] = out[2] - m1 * m1 + floor, out[3] - m1 * m2, out[4] - m2 * m2 + floor
 
 
 @inner(fastmath={"contract"})

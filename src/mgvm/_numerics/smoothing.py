@@ -18,11 +18,9 @@ K⁻¹ + S has neg = pos(K + S⁻¹) - pos(S).
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mgvm._numerics.elementary import entry, inner
-
-FloatArray = NDArray[np.float64]
+from mgvm._validation import FloatArray
 
 
 @inner()

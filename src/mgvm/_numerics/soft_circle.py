@@ -14,13 +14,12 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mgvm._numerics.elementary import bounded_exp, entry, inner, mills_ratio, positive_log
+from mgvm._validation import FloatArray
 
 _ROOT_TWO_PI = math.sqrt(2.0 * math.pi)
 _SUMS = {"contract", "reassoc", "nsz"}
-FloatArray = NDArray[np.float64]
 
 
 @inner(forceinline=True, fastmath={"contract"})
@@ -125,7 +124,7 @@ def weigh(
 
 
 @inner(fastmath=_SUMS)
-def _means(weights: FloatArray, powers: FloatArray, points: FloatArray, mean: FloatArray) -> None:
+def means(weights: FloatArray, powers: FloatArray, points: FloatArray, mean: FloatArray) -> None:
     """E[T]."""
     m0 = m1 = m2 = m3 = m4 = 0.0
     for j in range(weights.shape[0]):
@@ -292,7 +291,7 @@ def _fill_moments(
         log_normalizer[n] = weigh(xi[n], values[n], points, radial_precision, weights, powers)
         if not math.isfinite(log_normalizer[n]):
             continue
-        _means(weights, powers, points, mean[n])
+        means(weights, powers, points, mean[n])
         _covariances(weights, powers, points, mean[n], covariance[n])
         for q in range(features.shape[2]):
             feature_mean[n, q] = _crosses(weights, powers, points, features[n], q, cross[n])

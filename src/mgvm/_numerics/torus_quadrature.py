@@ -23,11 +23,10 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numpy.typing import NDArray
 
 from mgvm._numerics.elementary import bounded_exp, entry, inner, sin_cos
+from mgvm._validation import FloatArray
 
-FloatArray = NDArray[np.float64]
 TURN = math.tau
 _SUMS = {"contract", "reassoc", "nsz"}  # what a compiler may do to sums: vectorise them
 

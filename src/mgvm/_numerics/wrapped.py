@@ -214,10 +214,7 @@ def _sum(factor: FloatArray, work: FloatArray, furthest: float) -> float:
             level -= 1
             descend = True
         else:
-            if reached >= nearest:
-                total += math.exp(0.5 * (nearest - reached))
-            else:
-                total, nearest = total * math.exp(0.5 * (reached - nearest)) + 1.0, reached
+            total, nearest = _added(total, nearest, reached, 1.0)
             descend = False
     return math.log(total) - 0.5 * nearest if total > 0.0 else -np.inf
 

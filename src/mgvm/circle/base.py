@@ -19,6 +19,7 @@ from numpy.typing import ArrayLike
 from mgvm import _validation as check
 from mgvm._frames import make_frame
 from mgvm._frozen import FrozenValue
+from mgvm._grids import find_panel
 from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import from_radians
 from mgvm.circle import highest_density
@@ -34,18 +35,13 @@ GAUSS_RULE = np.array(np.polynomial.legendre.leggauss(20))  # nodes on [-1, 1] a
 
 
 def nodes_and_weights(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """Nodes and weights of the composite rule, each of shape (..., m, 20), for edges (..., m + 1).
+    """Nodes and weights of the composite rule, (..., 20 m), for edges (..., m + 1).
 
     Panels of zero width are allowed (they pad ragged batches) and get zero weights.
     """
     lower, upper = edges[..., :-1, None], edges[..., 1:, None]
     half = 0.5 * (upper - lower)
-    return lower + half * (1.0 + GAUSS_RULE[0]), half * GAUSS_RULE[1]
-
-
-def flat_nodes_and_weights(edges: FloatArray) -> tuple[FloatArray, FloatArray]:
-    """The same with the nodes of all panels along one axis, (..., 20 m)."""
-    nodes, weights = nodes_and_weights(edges)
+    nodes, weights = lower + half * (1.0 + GAUSS_RULE[0]), half * GAUSS_RULE[1]
     shape = (*nodes.shape[:-2], nodes.shape[-2] * nodes.shape[-1])
     return nodes.reshape(shape), weights.reshape(shape)
 
@@ -70,34 +66,22 @@ def merge(first: FloatArray, second: FloatArray) -> FloatArray:
 # ---- distribution function and its inverse --------------------------------------------------------------------------
 
 
-class PanelMass:
-    """Mass from the first edge of each distribution's panels, for a flat batch of distributions."""
+def _panel_mass(dists: CircularDistribution) -> Cumulative:
+    """Mass from the first edge of each distribution's panels to x, one more for each turn between."""
+    edges = dists._panels()
+    rows, panels = len(edges), edges.shape[-1] - 1
+    lower, upper = edges[:, :-1].ravel(), edges[:, 1:].ravel()
+    mass = dists._mass_between(np.repeat(np.arange(rows), panels), lower, upper).reshape(rows, panels)
+    total = mass.sum(axis=-1)
+    at_edges = np.concatenate([np.zeros((rows, 1)), np.cumsum(mass, axis=-1)], axis=-1) / total[:, None]
 
-    def __init__(self, dists: CircularDistribution):
-        self.dists = dists
-        self.edges = dists._panels()
-        rows, panels = len(self.edges), self.edges.shape[-1] - 1
-        lower, upper = self.edges[:, :-1].ravel(), self.edges[:, 1:].ravel()
-        mass = dists._mass_between(np.repeat(np.arange(rows), panels), lower, upper).reshape(rows, panels)
-        self.total = mass.sum(axis=-1, keepdims=True)
-        zero = np.zeros(mass.shape[:-1] + (1,))
-        self.at_edges = np.concatenate([zero, np.cumsum(mass, axis=-1)], axis=-1) / self.total
+    def mass_to(row: np.ndarray, x: FloatArray) -> FloatArray:
+        turns = np.floor((x - edges[row, 0]) / (2.0 * np.pi))
+        x = np.clip(x - turns * (2.0 * np.pi), edges[row, 0], edges[row, -1])
+        panel = find_panel(edges, row, x)
+        return turns + at_edges[row, panel] + dists._mass_between(row, edges[row, panel], x) / total[row]
 
-    def mass_to(self, row: np.ndarray, x: FloatArray) -> FloatArray:
-        """Mass from the first edge to x, one more for each turn between."""
-        turns = np.floor((x - self.edges[row, 0]) / (2.0 * np.pi))
-        x = np.clip(x - turns * (2.0 * np.pi), self.edges[row, 0], self.edges[row, -1])
-        panel = _find_panel(self.edges, row, x)
-        partial = self.dists._mass_between(row, self.edges[row, panel], x)
-        return turns + self.at_edges[row, panel] + partial / self.total[row, 0]
-
-
-def _find_panel(edges: FloatArray, row: np.ndarray, value: FloatArray) -> np.ndarray:
-    """Index of the panel of a row of edges that holds each value; rows of edges may end in repeats."""
-    # Complex numbers sort by real part, then imaginary part: one search serves all rows.
-    keys = np.arange(len(edges))[:, None] + 1j * edges[:, 1:-1]
-    inside = np.searchsorted(keys.ravel(), row + 1j * value, side="right") - row * keys.shape[1]
-    return np.minimum(inside, edges.shape[-1] - 2)
+    return mass_to
 
 
 # Made for a flat batch: positions in it and values there -> answers.
@@ -112,9 +96,7 @@ def _blockwise(
     most_pairs: int = 4096,
 ) -> FloatArray:
     """Broadcast values against the batch; answer for blocks of distributions, and so many pairs, at a time."""
-    position: Any = np.arange(dist._size).reshape(dist.batch_shape)
-    points, rows = check.broadcast(**{name: values, "the batch": position})
-    points, rows, shape = points.ravel(), rows.ravel(), points.shape
+    rows, points, shape = dist._pairs(name, values)
     dists, out = dist._flat(), np.empty(points.size)
     place = np.empty(dist._size, dtype=int)
     blocks = dists._blocks() if points.size else []
@@ -129,16 +111,6 @@ def _blockwise(
             out[pairs] = answer(place[rows[pairs]] - first, points[pairs])
         first, begin = first + len(block), end
     return out.reshape(shape)[()]
-
-
-def cdf(dist: CircularDistribution, x: FloatArray) -> FloatArray:
-    """F(x) = ∫_{-π}^{x} p, continued past a turn."""
-    return _blockwise(dist, "x", x, _mass_from_seam)
-
-
-def icdf(dist: CircularDistribution, p: FloatArray) -> FloatArray:
-    """Inverse of `cdf`."""
-    return _blockwise(dist, "p", p, _angle_at)
 
 
 def _mass_from_seam(dists: CircularDistribution) -> _Answer:
@@ -158,7 +130,7 @@ def _angle_at(dists: CircularDistribution) -> _Answer:
         target = p + seam[row]
         turns = np.floor(target - table[row, 0])
         target = target - turns
-        panel = _find_panel(table, row, target)
+        panel = find_panel(table, row, target)
         lower, upper = edges[row, panel], edges[row, panel + 1]
         left, right = table[row, panel], table[row, panel + 1]
         share = np.where(right > left, (target - left) / np.where(right > left, right - left, 1.0), 0.5)
@@ -180,27 +152,9 @@ def _angle_at(dists: CircularDistribution) -> _Answer:
 # ---- divergence -----------------------------------------------------------------------------------------------------
 
 
-def kl_divergence(dist: CircularDistribution, other: CircularDistribution, block: int = 1024) -> FloatArray:
-    """KL(distribution ‖ other), by the closed form of the cross entropy where `other` has one, else by quadrature.
-
-    Quadratures of `block` pairs are held at a time.
-    """
-    cross_entropy = other._cross_entropy(dist)
-    if cross_entropy is not None:
-        return np.maximum(cross_entropy - dist.entropy(), 0.0)[()]
-    positions = (np.arange(item._size).reshape(item.batch_shape) for item in (dist, other))
-    left, right = check.broadcast(**dict(zip(("dist", "other"), positions, strict=True)))
-    dists, others = dist._flat(), other._flat()
-    out = np.empty(left.size)
-    for begin in range(0, left.size, block):
-        some = slice(begin, begin + block)
-        out[some] = _by_quadrature(dists[left.ravel()[some]], others[right.ravel()[some]])
-    return out.reshape(left.shape)[()]
-
-
 def _by_quadrature(dist: CircularDistribution, other: CircularDistribution) -> FloatArray:
     """E_distribution[log p_distribution - log p_other] on panels that resolve both."""
-    nodes, weights = flat_nodes_and_weights(merge(dist._panels(), other._panels()))
+    nodes, weights = nodes_and_weights(merge(dist._panels(), other._panels()))
     log_density, log_other = dist[:, None].logpdf(nodes), other[:, None].logpdf(nodes)
     mass = weights * np.exp(log_density)
     with np.errstate(invalid="ignore", over="ignore"):
@@ -283,6 +237,12 @@ class CircularDistribution(FrozenValue, abc.ABC):
         """The same distributions in a batch of one axis."""
         return self._rows(lambda rows: rows.view())
 
+    def _pairs(self, name: str, values: FloatArray) -> tuple[np.ndarray, FloatArray, tuple[int, ...]]:
+        """Values broadcast against the batch, flat, with the positions of their distributions; and their shape."""
+        position = np.arange(self._size).reshape(self.batch_shape)
+        points, rows = check.broadcast(**{name: values, "the batch": position})
+        return np.ascontiguousarray(rows).ravel(), np.ascontiguousarray(points).ravel(), points.shape
+
     def __repr__(self) -> str:
         parts = []
         for name in (name for name in self._trailing if not name.startswith("_")):
@@ -298,11 +258,11 @@ class CircularDistribution(FrozenValue, abc.ABC):
 
     def cdf(self, x: ArrayLike) -> FloatArray:
         """F(x) = ∫_{-π}^{x} p, continued past a turn: F(-π) = 0 and F(x + 2π) = F(x) + 1."""
-        return cdf(self, check.angles(x, "x"))
+        return _blockwise(self, "x", check.angles(x, "x"), _mass_from_seam)
 
     def icdf(self, p: ArrayLike) -> FloatArray:
         """The x with F(x) = p: p in [0, 1] gives [-π, π], p + 1 the same angle one turn on."""
-        return icdf(self, check.finite(p, "p"))
+        return _blockwise(self, "p", check.finite(p, "p"), _angle_at)
 
     def interval(self, mass: float) -> FloatArray:
         """Arcs of the highest-density region that holds ``mass``, shape ``batch_shape + (arcs, 2)``.
@@ -310,7 +270,8 @@ class CircularDistribution(FrozenValue, abc.ABC):
         Each row is (lower, upper) with -π <= lower < π and lower <= upper; an arc across ±π has upper > π.
         Distributions of a batch with fewer arcs are padded with NaN. The uniform distribution gives one arc around 0.
         """
-        return highest_density.interval(self, check.single_fraction(mass, "mass"))
+        wanted = check.single_fraction(mass, "mass")
+        return np.stack(highest_density.gather(self, lambda dists: dists._arcs(wanted)), axis=-1)
 
     def to_frame(self, masses: Sequence[float] = (0.5, 0.9), unit: str = "radians", index: Any = None) -> Any:
         """A pandas DataFrame that sums the distributions up, one row each.
@@ -354,11 +315,11 @@ class CircularDistribution(FrozenValue, abc.ABC):
 
     def modes(self) -> Modes:
         """All local maxima and their densities, highest first. The uniform distribution has none."""
-        return Modes(*highest_density.modes(self))
+        return Modes(*highest_density.gather(self, highest_density.modes))
 
     def _cumulative(self) -> Cumulative:
         """A function that returns the mass up to angles, for positions in a flat batch."""
-        return PanelMass(self).mass_to
+        return _panel_mass(self)
 
     def _log_density_at(self, row: np.ndarray, x: FloatArray) -> FloatArray:
         """Log densities at angles of the distributions at positions of a flat batch; the two broadcast."""
@@ -370,7 +331,7 @@ class CircularDistribution(FrozenValue, abc.ABC):
 
     def _mass_between(self, row: np.ndarray, lower: FloatArray, upper: FloatArray) -> FloatArray:
         """Masses between the ends of panels, or of parts of them, for positions of a flat batch."""
-        nodes, weights = flat_nodes_and_weights(np.stack([lower, upper], axis=-1))
+        nodes, weights = nodes_and_weights(np.stack([lower, upper], axis=-1))
         return np.asarray((weights * np.exp(self._log_density_at(row[:, None], nodes))).sum(axis=-1))
 
     def _blocks(self) -> list[np.ndarray]:
@@ -382,19 +343,23 @@ class CircularDistribution(FrozenValue, abc.ABC):
         """The critical points of a flat batch, each distribution's in angular order."""
         return highest_density.scan(self)
 
+    def _arcs(self, mass: float) -> tuple[np.ndarray, FloatArray, FloatArray]:
+        """Positions in a flat batch, lower and upper ends of the arcs of highest-density regions, in angular order."""
+        return highest_density.arcs(self, mass)
+
     def _scan_points(self) -> tuple[np.ndarray, FloatArray]:
         """Angles over one turn, increasing for each distribution of a flat batch, and the positions of these.
 
         They are so close that the slope changes its sign at most once between two.
         """
-        nodes = flat_nodes_and_weights(self._panels())[0]
+        nodes = nodes_and_weights(self._panels())[0]
         return np.repeat(np.arange(len(nodes)), nodes.shape[1]), nodes.ravel()
 
     # ---- expectations ---------------------------------------------------------------------------------------------
 
     def _quadrature(self, pieces: int = 1) -> tuple[FloatArray, FloatArray]:
         """Angles and probabilities, each ``batch_shape + (n,)``: E g ≈ Σ probability·g(angle), for smooth g."""
-        nodes, weights = flat_nodes_and_weights(split(self._panels(), pieces))
+        nodes, weights = nodes_and_weights(split(self._panels(), pieces))
         mass = weights * self[..., None].pdf(nodes)
         return nodes, mass / mass.sum(axis=-1, keepdims=True)
 
@@ -402,7 +367,9 @@ class CircularDistribution(FrozenValue, abc.ABC):
         """The distributions turned so that their peaks lie near 0, where floats are finest, and the turns."""
         return self, 0.0
 
-    def _expect(self, statistic: Callable[[Self, FloatArray], np.ndarray], pieces: int = 1, block: int = 2048) -> Any:
+    def _expect(
+        self, statistic: Callable[[Self, FloatArray], np.ndarray], pieces: int = 1, block: int = 2048
+    ) -> np.ndarray:
         """E statistic(distribution, angles) by quadrature, a block of distributions at a time.
 
         `pieces` cuts every panel further, for statistics that vary faster than the density. Temporaries of a block,
@@ -459,7 +426,17 @@ class CircularDistribution(FrozenValue, abc.ABC):
         """KL(self ‖ other) = E_self[log p_self - log p_other]; the batches broadcast."""
         if not isinstance(other, CircularDistribution):
             raise TypeError(f"other must be a distribution on the circle, got {type(other).__name__}")
-        return kl_divergence(self, other)
+        cross_entropy = other._cross_entropy(self)
+        if cross_entropy is not None:
+            return np.maximum(cross_entropy - self.entropy(), 0.0)[()]
+        positions = (np.arange(item._size).reshape(item.batch_shape) for item in (self, other))
+        left, right = check.broadcast(**dict(zip(("dist", "other"), positions, strict=True)))
+        dists, others, out = self._flat(), other._flat(), np.empty(left.size)
+        block = 1024  # pairs whose quadratures are held at a time
+        for begin in range(0, left.size, block):
+            some = slice(begin, begin + block)
+            out[some] = _by_quadrature(dists[left.ravel()[some]], others[right.ravel()[some]])
+        return out.reshape(left.shape)[()]
 
     def _cross_entropy(self, dist: CircularDistribution) -> FloatArray | None:
         """-E_distribution[log p_self] in closed form, or None where there is none."""

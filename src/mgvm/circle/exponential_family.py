@@ -7,7 +7,6 @@ Normaliser, entropy and first moments of every distribution are found once, when
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -22,8 +21,9 @@ from mgvm._numerics.gvm import (
     gvm_panels,
     gvm_sample,
     gvm_turning_cells,
+    suffix_sums,
+    total_concentration,
 )
-from mgvm._numerics.gvm_small import suffix_sums
 from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import wrap
 from mgvm.circle import highest_density
@@ -37,7 +37,7 @@ MOST_DISTRIBUTIONS = 32768
 MOST_PANELS = 1 << 20
 
 
-def concentration(spread: float, max_iter: int = 100) -> float:
+def concentration(spread: float) -> float:
     """Return κ with 1 - A(κ) = spread, A = I₁/I₀."""
     if spread <= 0.5 / LARGEST_CONCENTRATION:
         raise ValueError(
@@ -45,7 +45,7 @@ def concentration(spread: float, max_iter: int = 100) -> float:
             f"narrow would need a concentration above {LARGEST_CONCENTRATION:g}; fit WrappedNormal, or take them as "
             "equal"
         )
-    return float(concentrations(np.array([spread]), max_iter)[0])
+    return float(concentrations(np.array([spread]))[0])
 
 
 def concentrations(spread: FloatArray, max_iter: int = 100) -> FloatArray:
@@ -93,11 +93,6 @@ FACTS = {
 }
 
 
-def total_concentration(eta: ComplexArray) -> FloatArray:
-    """K = Σ t²|η_t|, a bound of the curvature of the log density."""
-    return (np.arange(1, eta.shape[-1] + 1) ** 2 * np.abs(eta)).sum(axis=-1)
-
-
 class ExponentialFamily(CircularDistribution):
     """log p(φ) = Re Σ_t conj(η_t) e^{itφ} - log Z; a subclass gives η as `_eta`, complex (..., T)."""
 
@@ -110,17 +105,18 @@ class ExponentialFamily(CircularDistribution):
     _moments: ComplexArray
     _suffix: ComplexArray
 
-    def _find_facts(self, eta: ComplexArray) -> None:
+    def _find_facts(self) -> None:
         """Normaliser, entropy, first moments and the peak of every distribution."""
-        shape = eta.shape[:-1]
-        check.at_most(total_concentration(eta), LARGEST_CONCENTRATION, "the total concentration Σ t²|η_t|")
-        rows = np.ascontiguousarray(
-            eta.reshape(self._size, eta.shape[-1]) if eta.shape[-1] else np.zeros((self._size, 1), complex)
-        )
-        facts = gvm_facts(rows, max(4, eta.shape[-1]))
-        suffix = suffix_sums(np.conj(rows), facts.reference)
-        names = dict(zip(FACTS, (facts[0], facts[1], facts[2], facts[3], facts[4], facts[5], suffix), strict=True))
-        self._set(**{name: value.reshape(shape + value.shape[1:]) for name, value in names.items()})
+        check.at_most(total_concentration(self._eta), LARGEST_CONCENTRATION, "the total concentration Σ t²|η_t|")
+        rows = self._eta_rows() if self._eta.shape[-1] else np.zeros((self._size, 1), dtype=complex)
+        facts = gvm_facts(rows, max(4, self._eta.shape[-1]))
+        columns = (*facts, suffix_sums(np.conj(rows), facts.reference))
+        shapes = (self.batch_shape + column.shape[1:] for column in columns)
+        self._set(**{name: column.reshape(to) for name, column, to in zip(FACTS, columns, shapes, strict=True)})
+
+    def _eta_rows(self) -> ComplexArray:
+        """The natural parameters of a flat batch, (n, T)."""
+        return np.ascontiguousarray(self._eta.reshape(self._size, self._eta.shape[-1]))
 
     # ---- density --------------------------------------------------------------------------------------------------
 
@@ -134,14 +130,8 @@ class ExponentialFamily(CircularDistribution):
             shape = np.broadcast_shapes(points.shape, self.batch_shape)
             rows, points = np.empty(0, dtype=np.int64), np.ascontiguousarray(points).ravel()
         else:
-            rows, points, shape = self._pairs(points)
+            rows, points, shape = self._pairs("x", points)
         return gvm_log_densities(points, rows, *self._from_reference()).reshape(shape)[()]
-
-    def _pairs(self, x: FloatArray) -> tuple[np.ndarray, FloatArray, tuple[int, ...]]:
-        """Angles broadcast against the batch, flat, with their positions in it; and their shape."""
-        positions: Any = np.arange(self._size).reshape(self.batch_shape)
-        points, positions = check.broadcast(**{"x": x, "the batch": positions})
-        return np.ascontiguousarray(positions).ravel(), np.ascontiguousarray(points).ravel(), points.shape
 
     def _from_reference(self) -> tuple[FloatArray, FloatArray, ComplexArray]:
         """What log densities are measured by: reference angles, log densities there, suffix sums, row by row."""
@@ -153,7 +143,7 @@ class ExponentialFamily(CircularDistribution):
         return gvm_log_densities(x.ravel(), row.ravel(), *self._from_reference()).reshape(x.shape)
 
     def _log_slope(self, x: FloatArray) -> FloatArray:
-        row, points, shape = self._pairs(np.asarray(x))
+        row, points, shape = self._pairs("x", np.asarray(x))
         return self._log_slope_at(row, points).reshape(shape)[()]
 
     def _log_slope_at(self, row: np.ndarray, x: FloatArray) -> FloatArray:
@@ -171,7 +161,7 @@ class ExponentialFamily(CircularDistribution):
     # ---- quadrature and critical points ---------------------------------------------------------------------------
 
     def _panels(self) -> FloatArray:
-        row, start = gvm_panels(self._eta.reshape(self._size, self._eta.shape[-1]))
+        row, start = gvm_panels(self._eta_rows())
         edges = highest_density.pad_rows(row, self._size, start, filling=np.pi)[0]
         edges = np.concatenate([edges, np.full((self._size, 1), np.pi)], axis=-1)
         return edges.reshape(*self.batch_shape, edges.shape[-1])
@@ -221,8 +211,7 @@ class ExponentialFamily(CircularDistribution):
         if order <= self._moments.shape[-1]:
             value = self._moments[..., order - 1]
         else:
-            rows = self._eta.reshape(self._size, self._eta.shape[-1])
-            value = gvm_facts(rows, order).moments[:, order - 1].reshape(self.batch_shape)
+            value = gvm_facts(self._eta_rows(), order).moments[:, order - 1].reshape(self.batch_shape)
         return (np.conj(value) if k < 0 else value)[()]
 
     def circular_variance(self) -> FloatArray:
@@ -251,6 +240,5 @@ class ExponentialFamily(CircularDistribution):
     def sample(self, shape: int | tuple[int, ...] = (), rng: Seed = None) -> FloatArray:
         """Independent exact draws of shape ``shape + batch_shape``, radians in [-π, π)."""
         sizes = check.shape(shape)
-        rows = self._eta.reshape(self._size, self._eta.shape[-1])
-        draws = gvm_sample(rows, int(np.prod(sizes, dtype=np.int64)), check.generator(rng))
+        draws = gvm_sample(self._eta_rows(), int(np.prod(sizes, dtype=np.int64)), check.generator(rng))
         return draws.reshape(sizes + self.batch_shape)[()]

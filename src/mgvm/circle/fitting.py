@@ -18,18 +18,17 @@ from __future__ import annotations
 import warnings
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from functools import cached_property
+from functools import cache, cached_property
 from typing import NamedTuple, Self
 
 import numpy as np
 
 from mgvm._newton import climb
-from mgvm._numerics.gvm import gvm_facts, gvm_log_densities, gvm_panels
-from mgvm._numerics.gvm_small import suffix_sums
+from mgvm._numerics.gvm import gvm_facts, gvm_log_densities, gvm_panels, suffix_sums, total_concentration
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
 from mgvm.circle import base
-from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, concentration, total_concentration
+from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, concentration
 
 
 class Sample(NamedTuple):
@@ -176,7 +175,7 @@ def _price_of_holes(eta: ComplexArray, lower: ComplexArray, sample: Sample, dept
     A hole is an arc on which the density lies `depth` nats and more below that of the lower order.
     """
     _, start = gvm_panels(lower[None])
-    nodes, weights = base.flat_nodes_and_weights(np.append(start, np.pi))
+    nodes, weights = base.nodes_and_weights(np.append(start, np.pi))
     expected = _log_densities(lower, nodes)
     share = weights * np.exp(expected)
     gap = expected - _log_densities(eta, nodes)
@@ -258,18 +257,31 @@ def _data_moments(sample: Sample, count: int) -> ComplexArray:
     return out
 
 
-def harmonic_covariance(moments: ComplexArray, order: int) -> FloatArray:
-    """Return Cov of (cos φ, ..., cos Tφ, sin φ, ..., sin Tφ), (..., 2T, 2T), from moments 1..2T along the last axis."""
-    full = np.concatenate([np.ones_like(moments[..., :1]), moments], axis=-1)
+@cache
+def _differences_and_sums(order: int) -> tuple[np.ndarray, np.ndarray]:
     t = np.arange(1, order + 1)
-    total, gap = full[..., t[:, None] + t], full[..., np.abs(t[:, None] - t)]
-    gap = np.where(t[:, None] >= t, gap, np.conj(gap))
-    # Products of waves are sums of waves: cos a sin b = ½ [sin(a + b) - sin(a - b)], and so on.
-    cos_cos, sin_sin = 0.5 * (gap.real + total.real), 0.5 * (gap.real - total.real)
-    cos_sin = 0.5 * (total.imag - gap.imag)
-    second = np.block([[cos_cos, cos_sin], [np.swapaxes(cos_sin, -1, -2), sin_sin]])
-    first = np.concatenate([full[..., t].real, full[..., t].imag], axis=-1)
-    return second - first[..., :, None] * first[..., None, :]
+    return t[:, None] - t, t[:, None] + t
+
+
+def harmonic_moments(moments: ComplexArray) -> tuple[FloatArray, FloatArray]:
+    """Return E[u] (n, 2T) and E[uuᵀ] of u = (cos φ, ..., cos Tφ, sin φ, ..., sin Tφ), from moments 1..2T (n, 2T)."""
+    order = moments.shape[1] // 2
+    less, more = _differences_and_sums(order)
+    whole = np.concatenate([np.conj(moments[:, ::-1]), np.ones((len(moments), 1)), moments], axis=1)
+    difference, total = whole[:, less + 2 * order], moments[:, more - 1]
+    second = np.empty((len(moments), 2 * order, 2 * order))
+    # cos a cos b = ½[cos(a - b) + cos(a + b)], sin a sin b = ½[cos(a - b) - cos(a + b)], sin a cos b likewise.
+    second[:, :order, :order] = 0.5 * (difference.real + total.real)
+    second[:, order:, order:] = 0.5 * (difference.real - total.real)
+    second[:, order:, :order] = 0.5 * (difference.imag + total.imag)
+    second[:, :order, order:] = np.swapaxes(second[:, order:, :order], 1, 2)
+    return np.concatenate([moments[:, :order].real, moments[:, :order].imag], axis=1), second
+
+
+def _harmonic_covariance(moments: ComplexArray) -> FloatArray:
+    """Return Cov[u] (n, 2T, 2T)."""
+    mean, second = harmonic_moments(moments)
+    return second - mean[:, :, None] * mean[:, None, :]
 
 
 class _NaturalPoint:
@@ -285,7 +297,7 @@ class _NaturalPoint:
         """The Newton step without the directions lost in rounding, its gain, and whether there are any."""
         gap = self.target - self.moments[: self.eta.size]
         gradient = np.concatenate([gap.real, gap.imag])
-        covariance = harmonic_covariance(self.moments, self.eta.size)
+        covariance = _harmonic_covariance(self.moments[None])[0]
         rounding = 4e-15  # of a covariance, from that of the moments it is made of
         diagonal = np.maximum(np.diag(covariance), rounding)
         scale = np.sqrt(diagonal)
@@ -300,9 +312,7 @@ class _NaturalPoint:
     def gain(self) -> float:
         return self._newton[1]
 
-    @property
-    def promise(self) -> float:
-        return self._newton[1]
+    promise = gain
 
     @property
     def lost(self) -> bool:
@@ -372,7 +382,7 @@ class _NarrowBasis(NamedTuple):
         while panels.size:
             if len(panels) > 300:
                 return None
-            nodes, _ = base.flat_nodes_and_weights(panels)
+            nodes, _ = base.nodes_and_weights(panels)
             value = (coefficients @ self.values(nodes.ravel())).reshape(nodes.shape)
             high, varies = value.max(axis=-1), np.ptp(value, axis=-1)
             best = max(best, float(high.max()))
@@ -382,7 +392,7 @@ class _NarrowBasis(NamedTuple):
             wide = panels[matters & (varies > 6.0)]
             middle = wide.mean(axis=-1)
             panels = np.concatenate([np.stack([wide[:, 0], middle], -1), np.stack([middle, wide[:, 1]], -1)])
-        nodes, weights = base.flat_nodes_and_weights(np.concatenate(kept))
+        nodes, weights = base.nodes_and_weights(np.concatenate(kept))
         return nodes.ravel(), weights.ravel()
 
 
@@ -426,7 +436,7 @@ class _NarrowPoint:
         """The step, its promised gain, and that of a whole Newton step."""
         step = _solve_scatter(self.gradient, self.scatter)
         gain = 0.5 * float(self.gradient @ step)
-        fall = self.basis.values(base.flat_nodes_and_weights(self.basis.graded_edges())[0]) - self.peak
+        fall = self.basis.values(base.nodes_and_weights(self.basis.graded_edges())[0]) - self.peak
         depth = np.maximum(-(self.coefficients @ fall), 1.0)
         if (step @ fall > depth).any():
             # Far from the data the density would rise above its peak; its mass there, too small to be seen, does not
@@ -546,7 +556,7 @@ def _penalized_likelihood(
     value = (eta.conj() * target).real.sum(axis=1) - facts.log_normalizer
     value -= 0.5 * np.log1p(np.abs(eta) ** 2).sum(axis=1) / count
     away = target - moments[:, :order] - shrink * eta
-    curvature = harmonic_covariance(moments, order)
+    curvature = _harmonic_covariance(moments)
     places = np.arange(2 * order)
     # The penalty's curvature without its negative part, so that the steps ascend.
     curvature[:, places, places] += np.tile(shrink, 2) + 1e-14

@@ -14,12 +14,12 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mgvm._grids import periodic_grid
+from mgvm._grids import find_panel, periodic_grid
 from mgvm._numerics.elementary import entry, sin_cos
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.base import CircularDistribution
-from mgvm.circle.log_polynomials import find_doubtful, find_last
+from mgvm.circle.log_polynomials import find_doubtful
 
 _TURN = 2.0 * np.pi
 _LOWEST = 80.0  # nats below the peak: what is lower counts for nothing
@@ -57,10 +57,10 @@ def _scales(width: FloatArray) -> tuple[FloatArray, np.ndarray]:
     return first, np.ceil(-np.log(first) / np.log(4.0) - 1e-9).astype(int)
 
 
-def count_nodes(features: Features, fineness: float = 1.0) -> int:
+def count_nodes(features: Features) -> int:
     """Nodes enough for all of a batch, a multiple of 16."""
     levels = np.where(np.isnan(features.width), 0, _scales(features.width)[1] + 1)
-    wanted = fineness * _NODES * float(np.maximum(levels.sum(axis=1), 2).max(initial=2))
+    wanted = _NODES * float(np.maximum(levels.sum(axis=1), 2).max(initial=2))
     return int(min(16 * np.ceil(wanted / 16), _MOST))
 
 
@@ -116,8 +116,7 @@ class _NodeMap(NamedTuple):
         origin = reached[:, :1]
         whole = _TURN * self.share.sum(axis=1, keepdims=True)
         wanted = np.arange(count) / count * whole + origin
-        rows = np.repeat(np.arange(len(table)), count)
-        at = np.minimum(find_last(reached, rows, wanted.ravel()), table.shape[1] - 2).reshape(wanted.shape)
+        at = find_panel(reached, np.arange(len(table))[:, None], wanted)
         low, high, start, end, left, right = (
             np.take_along_axis(part, at + shift, axis=1) for part in (table, reached, 1.0 / slope) for shift in (0, 1)
         )

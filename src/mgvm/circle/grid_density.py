@@ -4,18 +4,17 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
-from mgvm._grids import periodic_grid
+from mgvm._grids import find_panel, periodic_grid
 from mgvm._validation import ComplexArray, FloatArray, Seed
 from mgvm.angles import wrap
-from mgvm.circle import highest_density
 from mgvm.circle import log_polynomials as cells
-from mgvm.circle.base import CircularDistribution, Modes
+from mgvm.circle.base import CircularDistribution
+from mgvm.circle.highest_density import CriticalPoints
 from mgvm.circle.log_polynomials import LogPolynomials
 
 _LEAST_NODES = 16  # that sixteen-point polynomials need
@@ -110,47 +109,41 @@ class GridDensity(CircularDistribution):
     def _cumulative_rows(self) -> FloatArray:
         return self._cumulative_mass.reshape(self._size, self._cumulative_mass.shape[-1])
 
-    def _by_rows(self, function: Callable[[LogPolynomials, FloatArray], np.ndarray], cost: int = 6) -> np.ndarray:
-        """function(distributions, their cumulative masses) over blocks; `cost` numbers a node are held at once."""
-        tables, mass = self._tables(), self._cumulative_rows()
+    def _by_rows(self, function: Callable[..., np.ndarray], cost: int, *columns: FloatArray) -> np.ndarray:
+        """function(distributions, their rows of columns) over blocks; `cost` numbers a node are held at once."""
+        tables = self._tables()
         blocks = _blocks(self._size, cost * tables.size)
-        return np.concatenate([function(tables.take(some), mass[some]) for some in blocks])
+        return np.concatenate([function(tables.take(some), *(column[some] for column in columns)) for some in blocks])
 
     def _at_points(
         self, name: str, values: FloatArray, function: Callable[[np.ndarray, FloatArray], FloatArray]
     ) -> FloatArray:
         """function(rows, values) over blocks of values that broadcast against the batch."""
-        position: Any = np.arange(self._size).reshape(self.batch_shape)
-        points, rows = check.broadcast(**{name: values, "the batch": position})
-        out, flat = np.empty(points.size), np.ravel(points)
-        index = np.ravel(rows)
+        rows, points, shape = self._pairs(name, values)
+        out = np.empty(points.size)
         for some in _blocks(points.size, 16):
-            out[some] = function(index[some], flat[some])
-        return out.reshape(points.shape)[()]
+            out[some] = function(rows[some], points[some])
+        return out.reshape(shape)[()]
+
+    def _blocks(self) -> list[np.ndarray]:
+        return [np.arange(some.start, some.stop) for some in _blocks(self._size, 24 * self._tables().size)]
 
     # ---- density --------------------------------------------------------------------------------------------------
 
     def logpdf(self, x: ArrayLike) -> FloatArray:
         """Log density at x (radians, any real number); x broadcasts against the batch."""
-        tables = self._tables()
-
-        def evaluate(row: np.ndarray, x: FloatArray) -> FloatArray:
-            angle = wrap(x)
-            pieces = cells.take_pieces(tables, row, cells.find_cells(tables, row, angle))
-            return pieces.log_at(pieces.place_of(angle))
-
-        return self._at_points("x", check.angles(x, "x"), evaluate)
+        return self._at_points("x", check.angles(x, "x"), self._log_density_at)
 
     def _log_slope(self, x: FloatArray) -> FloatArray:
-        tables = self._tables()
+        return self._at_points("x", x, self._log_slope_at)
 
-        def evaluate(row: np.ndarray, x: FloatArray) -> FloatArray:
-            angle = wrap(x)
-            pieces = cells.take_pieces(tables, row, cells.find_cells(tables, row, angle))
-            u = pieces.place_of(angle)
-            return pieces.slope_at(u) / pieces.stretch_at(u)
+    def _log_density_at(self, row: np.ndarray, x: FloatArray) -> FloatArray:
+        _, pieces, u = cells.find_pieces(self._tables(), row, wrap(x))
+        return pieces.log_at(u)
 
-        return self._at_points("x", x, evaluate)
+    def _log_slope_at(self, row: np.ndarray, x: FloatArray) -> FloatArray:
+        _, pieces, u = cells.find_pieces(self._tables(), row, wrap(x))
+        return pieces.slope_at(u) / pieces.stretch_at(u)
 
     def _panels(self) -> FloatArray:
         # Two cells at once are narrow enough for the rule, and the pieces of the logarithm meet smoothly.
@@ -170,10 +163,8 @@ class GridDensity(CircularDistribution):
         def evaluate(row: np.ndarray, x: FloatArray) -> FloatArray:
             turns = np.floor((x + np.pi) / _TURN)
             angle = np.clip(x - turns * _TURN, -np.pi, np.pi)
-            cell = cells.find_cells(tables, row, angle)
-            pieces = cells.take_pieces(tables, row, cell)
-            part = pieces.mass_to(pieces.place_of(angle))
-            return turns + np.minimum(mass[row, cell] + part, mass[row, cell + 1])
+            cell, pieces, u = cells.find_pieces(tables, row, angle)
+            return turns + np.minimum(mass[row, cell] + pieces.mass_to(u), mass[row, cell + 1])
 
         return evaluate
 
@@ -184,7 +175,7 @@ class GridDensity(CircularDistribution):
         def evaluate(row: np.ndarray, p: FloatArray) -> FloatArray:
             whole = np.floor(p)
             wanted = p - whole
-            cell = np.minimum(cells.find_last(mass, row, wanted), tables.size - 1)
+            cell = find_panel(mass, row, wanted)
             pieces = cells.take_pieces(tables, row, cell)
             angle = cells.find_mass(pieces, wanted - mass[row, cell], mass[row, cell + 1] - mass[row, cell])
             # Where the density vanishes at ±π the inverse is not unique: -π is the angle of mass 0.
@@ -200,50 +191,23 @@ class GridDensity(CircularDistribution):
 
     # ---- modes and highest-density regions ------------------------------------------------------------------------
 
-    def modes(self) -> Modes:
-        """All local maxima and their densities, highest first. The uniform distribution has none."""
-        tables = self._tables()
-        found: list[tuple[np.ndarray, ...]] = []
-        for some in _blocks(self._size, 12 * tables.size):
-            dists = tables.take(some)
-            turns = cells.find_turns(dists)
-            turns = turns.take(turns.kind > 0)
-            angle = wrap(cells.take_pieces(dists, turns.row, turns.cell).angle_at(turns.u))
-            order = np.lexsort((-turns.log_density, turns.row))
-            found.append((turns.row[order] + some.start, angle[order], np.exp(turns.log_density)[order]))
-        row, *columns = (np.concatenate(part) for part in zip(*found, strict=True))
-        location, density = highest_density.pad_rows(row, self._size, *columns)
-        shape = (*self.batch_shape, location.shape[-1])
-        return Modes(location.reshape(shape), density.reshape(shape))
+    def _critical_points(self) -> CriticalPoints:
+        turns, tables = cells.find_turns(self._tables()), self._tables()
+        angle = cells.take_pieces(tables, turns.row, turns.cell).angle_at(turns.u)
+        return CriticalPoints(turns.row, angle, turns.kind)
 
-    def interval(self, mass: float) -> FloatArray:
-        """Arcs of the highest-density region that holds ``mass``, shape ``batch_shape + (arcs, 2)``.
-
-        Each row is (lower, upper) with -π <= lower < π and lower <= upper; an arc across ±π has upper > π.
-        Distributions of a batch with fewer arcs are padded with NaN. The uniform distribution gives one arc around 0.
-        """
-        wanted = check.single_fraction(mass, "mass")
-        tables, held = self._tables(), self._cumulative_rows()
-        found = []
-        for some in _blocks(self._size, 24 * tables.size):
-            row, lower, upper = cells.find_arcs(tables.take(some), held[some], wanted)
-            found.append((row + some.start, lower, upper))
-        row, *columns = (np.concatenate(part) for part in zip(*found, strict=True))
-        arcs = np.stack(highest_density.pad_rows(row, self._size, *columns), axis=-1)
-        return arcs.reshape(*self.batch_shape, *arcs.shape[1:])
+    def _arcs(self, mass: float) -> tuple[np.ndarray, FloatArray, FloatArray]:
+        return cells.find_arcs(self._tables(), self._cumulative_rows(), mass)
 
     def _rank(self, y: FloatArray) -> FloatArray:
         """Mass of the angles more likely than y: y is in the highest-density region of every larger mass."""
         tables, mass = self._tables(), self._cumulative_rows()
-        levels = self.logpdf(y)
-        position: Any = np.arange(self._size).reshape(self.batch_shape)
-        rows = np.broadcast_to(position, levels.shape).ravel()
+        rows, levels, shape = self._pairs("y", self.logpdf(y))
         blocks = _blocks(rows.size, 24 * tables.size)
-        parts = [cells.mass_above(tables.take(rows[some]), mass[rows[some]], levels.ravel()[some]) for some in blocks]
-        rank = np.concatenate(parts).reshape(levels.shape)
+        parts = [cells.mass_above(tables.take(rows[some]), mass[rows[some]], levels[some]) for some in blocks]
         # The region of the uniform distribution is the arc around 0.
-        flat = cells.are_flat(tables)[rows].reshape(levels.shape)
-        return np.where(flat, np.abs(wrap(y)) / np.pi, rank)
+        flat = cells.are_flat(tables)[rows].reshape(shape)
+        return np.where(flat, np.abs(wrap(y)) / np.pi, np.concatenate(parts).reshape(shape))
 
     # ---- expectations ---------------------------------------------------------------------------------------------
 
@@ -258,7 +222,7 @@ class GridDensity(CircularDistribution):
         # Six points of a piece are exact to rounding for a wave of half a turn.
         pieces = 1 + int(abs(order) * float(np.diff(self._tables().edges(), axis=1).max(initial=0.0)) / 3.0)
 
-        def expect(dists: LogPolynomials, _: FloatArray) -> np.ndarray:
+        def expect(dists: LogPolynomials) -> np.ndarray:
             wave = np.exp(1j * order * dists.angles_of_rule(pieces))
             return np.asarray((dists.masses(pieces) * wave).sum(axis=(1, 2)))
 
@@ -266,22 +230,20 @@ class GridDensity(CircularDistribution):
 
     def circular_variance(self) -> FloatArray:
         """1 - |E[e^{iφ}]|, with digits of its own for the narrowest distributions."""
-        direction = np.angle(self.moment(1)).reshape(-1)
 
         def expect(dists: LogPolynomials, center: FloatArray) -> np.ndarray:
             # About the mean direction E sin vanishes, and 1 - R = E[1 - cos] has no cancellation.
-            return np.asarray((dists.masses() * 2.0 * np.sin(0.5 * (dists.angles_of_rule() - center)) ** 2).sum((1, 2)))
+            away = dists.angles_of_rule() - center[:, None, None]
+            return np.asarray((dists.masses() * 2.0 * np.sin(0.5 * away) ** 2).sum(axis=(1, 2)))
 
-        tables = self._tables()
-        blocks = _blocks(self._size, 18 * tables.size)
-        parts = [expect(tables.take(some), direction[some, None, None]) for some in blocks]
-        return np.concatenate(parts).reshape(self.batch_shape)[()]
+        direction = np.angle(self.moment(1)).reshape(-1)
+        return self._by_rows(expect, 18, direction).reshape(self.batch_shape)[()]
 
     def entropy(self) -> FloatArray:
         """-E log p, at most log 2π."""
 
-        def expect(dists: LogPolynomials, _: FloatArray) -> np.ndarray:
-            logs, mass = dists.logs_of_rule(), dists.masses()
+        def expect(dists: LogPolynomials) -> np.ndarray:
+            logs, mass = dists.log_at(cells.rule()[0]), dists.masses()
             return -np.asarray((mass * np.where(mass > 0.0, logs, 0.0)).sum(axis=(1, 2)))
 
         return self._by_rows(expect, 18).reshape(self.batch_shape)[()]
@@ -292,14 +254,13 @@ class GridDensity(CircularDistribution):
         With A the integral of F from -π, E d(Θ, y) = π + 2A(y) - A(y + π) - A(y - π).
         """
         tables, mass = self._tables(), self._cumulative_rows()
-        spread = self._by_rows(cells.half_mean_distance, 40)
-        integrals = self._by_rows(cells.integrals_of_distribution, 18)
+        spread = self._by_rows(cells.half_mean_distance, 40, mass)
+        integrals = self._by_rows(cells.integrals_of_distribution, 18, mass)
 
         def integral(row: np.ndarray, angle: FloatArray) -> FloatArray:
-            cell = cells.find_cells(tables, row, angle)
-            pieces = cells.take_pieces(tables, row, cell)
+            cell, pieces, u = cells.find_pieces(tables, row, angle)
             ahead = mass[row, cell] * (angle - tables.edges()[row, cell])
-            return integrals[row, cell] + ahead + pieces.integral_to(pieces.place_of(angle))
+            return integrals[row, cell] + ahead + pieces.integral_to(u)
 
         def evaluate(row: np.ndarray, y: FloatArray) -> FloatArray:
             angle = wrap(y)

@@ -42,9 +42,8 @@ class VonMises(ExponentialFamily):
 
     def __init__(self, mu: ArrayLike, kappa: ArrayLike):
         centre, concentration = check.broadcast(mu=check.angles(mu, "mu"), kappa=check.non_negative(kappa, "kappa"))
-        eta = (concentration * np.exp(1j * centre))[..., None]
-        self._set(mu=centre, kappa=concentration, _eta=eta)
-        self._find_facts(eta)
+        self._set(mu=centre, kappa=concentration, _eta=(concentration * np.exp(1j * centre))[..., None])
+        self._find_facts()
 
     def _cross_entropy(self, dist: CircularDistribution) -> FloatArray:
         # -E log p = log 2πI₀e^{-κ} + κ E[1 - cos(φ - μ)], and with V = 1 - R and Δ the angle between the means the
@@ -76,8 +75,7 @@ class VonMises(ExponentialFamily):
         np.True_
         """
         angles = check.angle_data(data)
-        shares = check.weights(weights, angles.shape)
-        sample = Sample.of(angles.ravel(), shares.ravel(), "a von Mises distribution")
+        sample = Sample.of(angles, check.weights(weights, angles.shape), "a von Mises distribution")
         return cls(sample.centre, concentration(sample.deficit))
 
 
@@ -120,7 +118,7 @@ class GvM(ExponentialFamily):
                 "write GvM([eta1]) for order 1"
             )
         self._set(eta=natural)
-        self._find_facts(natural)
+        self._find_facts()
 
     @property
     def _eta(self) -> ComplexArray:  # type: ignore[override]
@@ -186,6 +184,6 @@ class GvM(ExponentialFamily):
         if isinstance(order, str):
             criterion = check.choice(order, "order", ("aic", "bic"))
             highest = check.integer(max_order, "max_order", minimum=1)
-            return cls(fitting.select_order(angles.ravel(), shares.ravel(), criterion, highest))
+            return cls(fitting.select_order(angles, shares, criterion, highest))
         harmonics = check.integer(order, "order", minimum=1)
-        return cls(fitting.maximum_likelihood(angles.ravel(), shares.ravel(), harmonics))
+        return cls(fitting.maximum_likelihood(angles, shares, harmonics))

@@ -90,8 +90,8 @@ def pad_rows(rows: np.ndarray, size: int, *columns: FloatArray, filling: float =
 def scan(dists: CircularDistribution) -> CriticalPoints:
     """Critical points of a flat batch, from the changes of sign of the slope over the distributions' scan points."""
     row, grid = dists._scan_points()
-    sign = _fill_signs(row, dists._log_slope_at(row, grid), dists._size)
-    following = _following(row, dists._size)
+    sign = fill_signs(row, dists._log_slope_at(row, grid), dists._size)
+    following = follow(row, dists._size)
     here = np.flatnonzero(sign * sign[following] < 0)
     row, kind, lower, upper = row[here], sign[here].astype(int), grid[here], grid[following[here]]
     upper = np.where(following[here] > here, upper, upper + _TURN)
@@ -109,7 +109,7 @@ def scan(dists: CircularDistribution) -> CriticalPoints:
     return CriticalPoints(row, angle, kind)
 
 
-def _following(row: np.ndarray, size: int) -> np.ndarray:
+def follow(row: np.ndarray, size: int) -> np.ndarray:
     """Index of what follows each on the circle of its distribution; rows are sorted."""
     count = np.bincount(row, minlength=size)
     last = (np.cumsum(count) - 1)[count > 0]
@@ -118,9 +118,9 @@ def _following(row: np.ndarray, size: int) -> np.ndarray:
     return following
 
 
-def _fill_signs(row: np.ndarray, slope: FloatArray, size: int) -> FloatArray:
-    """Signs around the circles of sorted rows; where the slope is zero to rounding (1e-14), the sign before it."""
-    sign = np.sign(np.where(np.abs(slope) < 1e-14, 0.0, slope))
+def fill_signs(row: np.ndarray, slope: FloatArray, size: int, noise: float | FloatArray = 1e-14) -> FloatArray:
+    """Signs around the circles of sorted rows; where the slope is no more than noise, the sign before it."""
+    sign = np.sign(np.where(np.abs(slope) <= noise, 0.0, slope))
     source = np.maximum.accumulate(np.where(sign != 0, np.arange(sign.size), -1))
     end = np.cumsum(np.bincount(row, minlength=size)) - 1
     before = (source < 0) | (row[np.maximum(source, 0)] != row)
@@ -129,7 +129,7 @@ def _fill_signs(row: np.ndarray, slope: FloatArray, size: int) -> FloatArray:
     return np.where(row[np.maximum(source, 0)] == row, sign[np.maximum(source, 0)], 0.0)
 
 
-def _gather(
+def gather(
     dist: CircularDistribution, find: Callable[[CircularDistribution], tuple[np.ndarray, FloatArray, FloatArray]]
 ) -> tuple[FloatArray, FloatArray]:
     """Two values of each thing that is found, ``batch_shape + (things,)``, a block of distributions at a time.
@@ -147,12 +147,7 @@ def _gather(
     return first.reshape(shape), second.reshape(shape)
 
 
-def modes(dist: CircularDistribution) -> tuple[FloatArray, FloatArray]:
-    """Local maxima and their densities, highest first."""
-    return _gather(dist, _modes)
-
-
-def _modes(dists: CircularDistribution) -> tuple[np.ndarray, FloatArray, FloatArray]:
+def modes(dists: CircularDistribution) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """Distribution, angle and density of each local maximum of a flat batch, highest first for each distribution."""
     row, angle, kind = dists._critical_points()
     row, angle = row[kind > 0], wrap(angle[kind > 0])
@@ -171,7 +166,7 @@ class _Slopes:
         row, angle, kind = dists._critical_points()
         count = np.bincount(row, minlength=dists._size)
         # The piece that follows each on the circle.
-        self.following = _following(row, dists._size)
+        self.following = follow(row, dists._size)
         following, turn = angle[self.following], np.where(self.following > np.arange(row.size), 0.0, _TURN)
         self.dists, self.row, self.kind, self.count, self.cumulative = dists, row, kind, count, dists._cumulative()
         # The turn goes to the minimum: a narrow peak keeps the digits of its place.
@@ -287,7 +282,7 @@ def grid_levels(
     return levels
 
 
-def _arcs(dists: CircularDistribution, mass: float) -> tuple[np.ndarray, FloatArray, FloatArray]:
+def arcs(dists: CircularDistribution, mass: float) -> tuple[np.ndarray, FloatArray, FloatArray]:
     """Distribution, lower and upper end of each arc of a flat batch, in angular order."""
     slopes = _Slopes(dists)
     crossing = slopes.crossings(np.arange(slopes.row.size), _level(slopes, mass)[slopes.row])
@@ -368,8 +363,3 @@ def _fill_to_mass(
             move = np.clip(missing[here] / edge[here], -room, room)
         lower[active], upper[active] = low - move, high + move
     return row, lower, upper
-
-
-def interval(dist: CircularDistribution, mass: float) -> FloatArray:
-    """Arcs of the HDR, ``batch_shape + (arcs, 2)``, padded with NaN."""
-    return np.stack(_gather(dist, lambda dists: _arcs(dists, mass)), axis=-1)

@@ -19,9 +19,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.lib.stride_tricks import sliding_window_view
 
+from mgvm._grids import count_up_to
 from mgvm._validation import FloatArray
 from mgvm.angles import wrap
-from mgvm.circle.highest_density import grid_levels, increasing_roots
+from mgvm.circle.highest_density import fill_signs, follow, grid_levels, increasing_roots
 
 POINTS = 16
 _BEFORE = POINTS // 2 - 1  # nodes before the left end of the cell
@@ -63,7 +64,7 @@ def _stencil(u: FloatArray, derivative: bool = False) -> FloatArray:
     return np.asarray(_TO_POWERS @ v ** powers[:, None])
 
 
-def _rule(pieces: int = 1) -> tuple[FloatArray, FloatArray]:
+def rule(pieces: int = 1) -> tuple[FloatArray, FloatArray]:
     """Places and weights of the composite Gauss-Legendre rule on a cell."""
     starts = np.arange(pieces)[:, None]
     u = (starts + 0.5 * (1.0 + _GAUSS_NODES)) / pieces
@@ -156,16 +157,12 @@ class LogPolynomials(NamedTuple):
 
     def masses(self, pieces: int = 1) -> FloatArray:
         """Masses at the points of the rule, (R, n, 6 pieces)."""
-        u, weights = _rule(pieces)
+        u, weights = rule(pieces)
         return np.exp(self.log_at(u)) * (self.stretch_at(u) * weights)
 
     def angles_of_rule(self, pieces: int = 1) -> FloatArray:
         """The points of the rule, (R, n, 6 pieces)."""
-        return self.angles_at(_rule(pieces)[0])
-
-    def logs_of_rule(self, pieces: int = 1) -> FloatArray:
-        """Log densities at the points of the rule, (R, n, 6 pieces)."""
-        return self.log_at(_rule(pieces)[0])
+        return self.angles_at(rule(pieces)[0])
 
 
 def _without_zeros(values: FloatArray) -> FloatArray:
@@ -264,13 +261,13 @@ class Pieces(NamedTuple):
 
     def mass_to(self, u: FloatArray) -> FloatArray:
         """Mass of each cell up to u (P,)."""
-        places, weights = _rule()
+        places, weights = rule()
         inner = places[:, None] * u
         return np.asarray(u * (weights @ (np.exp(self.log_at(inner)) * self.stretch_at(inner))))
 
     def integral_to(self, u: FloatArray) -> FloatArray:
         """The integral of that mass over the angles up to u (P,)."""
-        places, weights = _rule()
+        places, weights = rule()
         inner = places[:, None] * u
         behind = self.angle_at(u) - self.angle_at(inner)
         return np.asarray(u * (weights @ (np.exp(self.log_at(inner)) * self.stretch_at(inner) * behind)))
@@ -320,25 +317,14 @@ def take_pieces(dists: LogPolynomials, row: np.ndarray, cell: np.ndarray) -> Pie
     return Pieces(log_powers, angle_powers, kinds)
 
 
-def find_last(table: FloatArray, row: np.ndarray, value: FloatArray) -> np.ndarray:
-    """The last place of increasing rows at which the table is at most `value`, 0 if there is none."""
-    flat, size = table.reshape(-1), table.shape[1]
-    low = np.zeros(value.shape, dtype=np.int64)
-    step = 1 << max(size - 1, 1).bit_length()
-    while step:
-        trial = low + step
-        inside = trial < size
-        low = np.where(inside & (flat[row * size + np.where(inside, trial, 0)] <= value), trial, low)
-        step >>= 1
-    return low
-
-
-def find_cells(dists: LogPolynomials, row: np.ndarray, x: FloatArray) -> np.ndarray:
-    """The cell that holds each angle of [-π, π)."""
+def find_pieces(dists: LogPolynomials, row: np.ndarray, x: FloatArray) -> tuple[np.ndarray, Pieces, FloatArray]:
+    """The cells that hold angles of [-π, π): their numbers, the cells, and the places of the angles in them."""
     if dists.is_even:
-        cell = np.floor((x + np.pi) * (dists.size / _TURN)).astype(np.int64)
-        return np.clip(cell, 0, dists.size - 1)
-    return find_last(dists.nodes, row, x)
+        cell = np.clip(np.floor((x + np.pi) * (dists.size / _TURN)).astype(np.int64), 0, dists.size - 1)
+    else:
+        cell = count_up_to(dists.nodes, row, x) - 1
+    pieces = take_pieces(dists, row, cell)
+    return cell, pieces, pieces.place_of(x)
 
 
 def find_mass(pieces: Pieces, wanted: FloatArray, whole: FloatArray) -> FloatArray:
@@ -375,8 +361,8 @@ def find_turns(dists: LogPolynomials) -> Turns:
     places = np.array([0.0, 0.5, 1.0])
     slopes = dists.slopes_at(places)
     noise = 64.0 * _EPS * (1.0 + np.abs(_without_zeros(dists.values)))
-    sign = np.sign(np.where(np.abs(slopes) <= noise[..., None], 0.0, slopes)).reshape(size, 3 * n)
-    sign = _fill(sign)
+    rows = np.repeat(np.arange(size), 3 * n)
+    sign = fill_signs(rows, slopes.ravel(), size, np.repeat(noise.ravel(), 3)).reshape(size, 3 * n)
     row, column = np.nonzero(sign * np.roll(sign, -1, axis=1) < 0)
     kind = sign[row, column].astype(int)
     cell, part = column // 3, column % 3
@@ -400,13 +386,6 @@ def find_turns(dists: LogPolynomials) -> Turns:
     logs[inside] = pieces.log_at(u[inside])
     order = np.lexsort((u, cell, row))
     return Turns(row[order], cell[order], u[order], logs[order], kind[order])
-
-
-def _fill(sign: FloatArray) -> FloatArray:
-    """Signs around the circle; where there is none, the one before it."""
-    source = np.maximum.accumulate(np.where(sign != 0, np.arange(sign.shape[-1]), -1), axis=-1)
-    source = np.where(source < 0, source[:, -1:], source)
-    return np.take_along_axis(sign, source, axis=-1)
 
 
 class Climbs(NamedTuple):
@@ -440,10 +419,7 @@ def cut_into_climbs(dists: LogPolynomials, cumulative: FloatArray) -> Climbs:
     mass = np.concatenate([cumulative[:, :-1].ravel(), before])
     order = np.argsort(row * n + cell + u, kind="stable")
     row, cell, u, logs, mass = (part[order] for part in (row, cell, u, logs, mass))
-    following = np.append(np.arange(1, row.size), 0)
-    first = np.flatnonzero(np.diff(row, prepend=-1))
-    last = np.append(first[1:], row.size) - 1
-    following[last] = first
+    following, last = follow(row, size), np.flatnonzero(np.diff(row, append=-1))
     end = np.where(cell[following] == cell, u[following], 1.0)
     end[(cell[following] == cell) & (u[following] <= u)] = 1.0  # a single cell, which follows itself
     part = mass[following] - mass
@@ -538,11 +514,8 @@ def find_arcs(dists: LogPolynomials, cumulative: FloatArray, mass: float) -> tup
     found = cross(dists, climbs, crossed, level[crossed])
     row, rising = climbs.row[crossed], climbs.log_end[crossed] >= level[crossed]
     # Around the circle rises and falls take turns: each arc goes from a rise to the fall that follows it.
-    following = np.append(np.arange(1, row.size), 0)
-    first = np.flatnonzero(np.diff(row, prepend=-1))
-    following[np.append(first[1:], row.size)[: first.size] - 1] = first
     begin = np.flatnonzero(rising)
-    lower, upper = found.angle[begin], found.angle[following[begin]]
+    lower, upper = found.angle[begin], found.angle[follow(row, size)[begin]]
     row = row[begin]
     none = np.setdiff1d(np.arange(size), row)
     row, lower, upper = (

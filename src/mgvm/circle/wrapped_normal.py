@@ -208,9 +208,7 @@ class _FitPoint:
     def gain(self) -> float:
         return self._newton[1]
 
-    @property
-    def promise(self) -> float:
-        return self._newton[1]
+    promise = gain
 
     def end(self, share: float) -> tuple[float, float]:
         """Return μ and σ after a share of the step."""

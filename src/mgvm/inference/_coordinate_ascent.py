@@ -18,8 +18,8 @@ import numpy as np
 
 from mgvm._grids import periodic_grid
 from mgvm._numerics.gvm import gvm_facts
-from mgvm._numerics.gvm_general import general_moments
-from mgvm._numerics.gvm_order_two import order_two_moments
+from mgvm._numerics.gvm.general import general_moments
+from mgvm._numerics.gvm.order_two import order_two_moments
 from mgvm._numerics.mean_field import (
     BlockFields,
     FactorTables,

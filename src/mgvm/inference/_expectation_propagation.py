@@ -29,10 +29,11 @@ from scipy.special import entr, expit
 
 from mgvm import _validation as check
 from mgvm._grids import log_sum_exp, periodic_grid
+from mgvm._numerics.gvm import total_concentration
 from mgvm._threads import single_thread
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
-from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, ExponentialFamily, total_concentration
+from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, ExponentialFamily
 from mgvm.circle.grid_density import GridDensity
 from mgvm.circle.gvm import GvM
 from mgvm.inference._gibbs import gibbs

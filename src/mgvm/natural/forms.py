@@ -10,6 +10,7 @@ Adding λ_d to both diagonal entries of angle d adds the constant -½λ_d: W sta
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,7 +21,7 @@ from mgvm import _validation as check
 from mgvm._frames import Names, check_order
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.exponential_family import LARGEST_CONCENTRATION
-from mgvm.natural.parameters import Matrix, Natural, concentrations
+from mgvm.natural.parameters import Matrix, MatrixLike, Natural, concentrations
 
 # ---- natural parameters as they are given ---------------------------------------------------------------------------
 
@@ -50,7 +51,7 @@ def check_harmonics(b: ArrayLike | None, dimension: int) -> ComplexArray:
     return array
 
 
-def check_couplings(P: Any, Q: Any, dimension: int) -> tuple[Matrix, Matrix]:
+def check_couplings(P: MatrixLike | None, Q: MatrixLike | None, dimension: int) -> tuple[Matrix, Matrix]:
     """Both matrices checked, and in one storage: CSR where either came sparse (or both absent and D large)."""
     given = [matrix for matrix in (P, Q) if matrix is not None]
     # Up to 1,000 angles absent couplings are stored as a dense matrix of zeros, 16 MB.
@@ -61,7 +62,7 @@ def check_couplings(P: Any, Q: Any, dimension: int) -> tuple[Matrix, Matrix]:
     )
 
 
-def _check_coupling(value: Any, name: str, dimension: int, as_sparse: bool, *, hermitian: bool) -> Matrix:
+def _check_coupling(value: MatrixLike | None, name: str, dimension: int, as_sparse: bool, *, hermitian: bool) -> Matrix:
     """One coupling matrix with a zero diagonal, zeros where none is given."""
     if value is None:
         shape = (dimension, dimension)
@@ -84,7 +85,7 @@ def _check_coupling(value: Any, name: str, dimension: int, as_sparse: bool, *, h
     return out
 
 
-def shape_of(value: Any, name: str) -> tuple[int, ...]:
+def shape_of(value: MatrixLike, name: str) -> tuple[int, ...]:
     """The shape of a matrix, dense or sparse; lists whose rows differ in length are refused."""
     if sparse.issparse(value):
         return tuple(value.shape)
@@ -102,13 +103,13 @@ def check_size(numbers: int, name: str) -> None:
         )
 
 
-def _check_square(value: Any, name: str, dimension: int, dtype: type) -> Any:
+def _check_square(value: MatrixLike, name: str, dimension: int, dtype: type) -> Matrix:
     """A finite square matrix of the given size, dense or sparse as it came."""
     if sparse.issparse(value):
         if dtype is float and value.dtype.kind == "c":
             raise TypeError(f"{name} must be real numbers, got a sparse matrix of complex ones; take its real part")
         matrix = sparse.csr_array(value, dtype=dtype)
-        numbers: Any = matrix.data
+        numbers = matrix.data
     else:
         matrix = numbers = (check.finite_complex if dtype is complex else check.finite)(value, name)
     if matrix.shape != (dimension, dimension):
@@ -118,12 +119,12 @@ def _check_square(value: Any, name: str, dimension: int, dtype: type) -> Any:
     return matrix
 
 
-def check_symmetric(value: Any, name: str, dimension: int) -> Any:
+def check_symmetric(value: MatrixLike, name: str, dimension: int) -> Matrix:
     """A real symmetric matrix, dense or sparse as it came."""
     return _symmetrize(_check_square(value, name, dimension, float), name, hermitian=False)
 
 
-def _symmetrize(matrix: Any, name: str, *, hermitian: bool) -> Any:
+def _symmetrize(matrix: Matrix, name: str, *, hermitian: bool) -> Matrix:
     """The mean of a matrix and its (conjugate) transpose, refused where they differ by more than rounding."""
     transpose = matrix.T.conj() if hermitian else matrix.T
     largest, off = abs(matrix).max(), abs(matrix - transpose).max()
@@ -146,7 +147,7 @@ def check_concentration(dist: Natural) -> None:
 # ---- other forms ----------------------------------------------------------------------------------------------------
 
 
-def _without_diagonal(matrix: Any) -> Matrix:
+def _without_diagonal(matrix: Matrix) -> Matrix:
     """The matrix with zeros on its diagonal, dense or sparse as it came."""
     if sparse.issparse(matrix):
         out = sparse.csr_array(matrix - sparse.diags_array(matrix.diagonal()))
@@ -157,7 +158,7 @@ def _without_diagonal(matrix: Any) -> Matrix:
     return out
 
 
-def precision_to_natural(W: Any, size: int) -> tuple[ComplexArray, Matrix, Matrix]:
+def precision_to_natural(W: Matrix, size: int) -> tuple[ComplexArray, Matrix, Matrix]:
     """b (1, D), P and Q of -½ xᵀWx, W (2D, 2D) with all cosines before all sines."""
     cc, cs, ss = W[:size, :size], W[:size, size:], W[size:, size:]
     b = -(0.25 * (cc.diagonal() - ss.diagonal()) + 0.5j * cs.diagonal())
@@ -166,7 +167,7 @@ def precision_to_natural(W: Any, size: int) -> tuple[ComplexArray, Matrix, Matri
     return b[None], _without_diagonal(P), _without_diagonal(Q)
 
 
-def natural_to_precision(dist: Natural) -> Any:
+def natural_to_precision(dist: Natural) -> Matrix:
     """The W of zero trace in every angle's block, dense or sparse as the couplings are."""
     if dist.order > 2:
         raise ValueError(
@@ -211,7 +212,7 @@ def phasors(size: ArrayLike, angle: ArrayLike, names: tuple[str, str], dimension
     return matrix
 
 
-def sine_rotation(G: Any, size: int) -> tuple[ComplexArray, Matrix, Matrix]:
+def sine_rotation(G: MatrixLike, size: int) -> tuple[ComplexArray, Matrix, Matrix]:
     """b, P, Q of sin(φ)ᵀ G sin(φ): W^ss = -2G, all else zero."""
     matrix = check_symmetric(G, "G", size)
     b = -0.5 * matrix.diagonal().astype(complex)
@@ -245,7 +246,9 @@ def check_points(x: ArrayLike, dimension: int, names: Names = None) -> FloatArra
     return array
 
 
-def check_given(given: Any, dimension: int, names: tuple[str, ...] | None = None) -> tuple[np.ndarray, FloatArray]:
+def check_given(
+    given: Mapping[Any, ArrayLike], dimension: int, names: tuple[str, ...] | None = None
+) -> tuple[np.ndarray, FloatArray]:
     """Indices of the given angles and their values (..., len(indices)), broadcast against each other."""
     if names is not None and hasattr(given, "items"):
         unknown = [key for key in given if isinstance(key, str) and key not in names]

@@ -25,6 +25,7 @@ from scipy import sparse
 from mgvm._validation import ComplexArray, FloatArray
 
 Matrix: TypeAlias = Any  # a complex array or a scipy.sparse.csr_array, which ships no types
+MatrixLike: TypeAlias = Any  # what can be made one: nested lists, arrays, sparse matrices of any format
 
 
 class TorusDistribution(Protocol):

@@ -31,7 +31,7 @@ from mgvm._numerics.directed import (
     von_mises_log_densities,
 )
 from mgvm._numerics.gvm import gvm_sample
-from mgvm._numerics.gvm_order_two import order_two_moments
+from mgvm._numerics.gvm.order_two import order_two_moments
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.angles import wrap
 from mgvm.circle.grid_density import GridDensity

@@ -36,6 +36,7 @@ from sklearn.gaussian_process.kernels import Kernel
 from mgvm._grids import log_sum_exp
 from mgvm._numerics.gvm import bound_curvature, even_moments, even_rule, even_rules
 from mgvm._validation import FloatArray
+from mgvm.circle.fitting import harmonic_moments
 from mgvm.circle.graded_nodes import find_features, resolve_density
 from mgvm.circle.grid_density import GridDensity
 
@@ -155,31 +156,10 @@ class Moments(NamedTuple):
     covariance: FloatArray
 
 
-@cache
-def _pairs(order: int) -> tuple[np.ndarray, np.ndarray]:
-    t = np.arange(1, order + 1)
-    return t[:, None] - t, t[:, None] + t
-
-
-def _first_and_second(moments: np.ndarray) -> tuple[FloatArray, FloatArray]:
-    """E[u] (n, 2T) and E[uuᵀ] (n, 2T, 2T) from the complex moments 1 … 2T."""
-    order = moments.shape[1] // 2
-    less, more = _pairs(order)
-    whole = np.concatenate([np.conj(moments[:, ::-1]), np.ones((len(moments), 1)), moments], axis=1)
-    difference, total = whole[:, less + 2 * order], moments[:, more - 1]
-    second = np.empty((len(moments), 2 * order, 2 * order))
-    # cos a cos b = ½[cos(a - b) + cos(a + b)], sin a sin b = ½[cos(a - b) - cos(a + b)], sin a cos b likewise.
-    second[:, :order, :order] = 0.5 * (difference.real + total.real)
-    second[:, order:, order:] = 0.5 * (difference.real - total.real)
-    second[:, order:, :order] = 0.5 * (difference.imag + total.imag)
-    second[:, :order, order:] = np.swapaxes(second[:, order:, :order], 1, 2)
-    return np.concatenate([moments[:, :order].real, moments[:, :order].imag], axis=1), second
-
-
 def gvm_moments(F: FloatArray) -> Moments:
     """At natural parameters F (n, 2T)."""
     log_z, moments = even_moments(F)
-    mean, second = _first_and_second(moments)
+    mean, second = harmonic_moments(moments)
     return Moments(log_z, mean, second - mean[:, :, None] * mean[:, None, :])
 
 
@@ -193,7 +173,7 @@ def mean_moments(F: FloatArray, root: FloatArray, points: FloatArray, block: int
         moments = moments.reshape(len(at), count, F.shape[1])
         order = F.shape[1] // 2
         each = np.concatenate([moments[:, :, :order].real, moments[:, :, :order].imag], axis=2)
-        mean, second = _first_and_second(moments.mean(axis=1))
+        mean, second = harmonic_moments(moments.mean(axis=1))
         covariance = second - np.swapaxes(each, 1, 2) @ each / count
         parts.append(Moments(log_z.reshape(len(at), count).mean(axis=1), mean, covariance))
     return Moments(*(np.concatenate(part) for part in zip(*parts, strict=True)))

@@ -1,4 +1,4 @@
-"""Small batches of GvM distributions in NumPy, without the compiler: the formulas and the nodes of `gvm_general`.
+"""Small batches of GvM distributions in NumPy, without the compiler: the formulas and the nodes of `general`.
 
 The compiled loops go through one distribution after the other; here the cells of all distributions of a batch stand in
 one flat array, each with the row of its distribution, and every step is one pass over them.
@@ -16,8 +16,8 @@ from mgvm._validation import ComplexArray, FloatArray
 
 
 def total_concentration(c: ComplexArray) -> FloatArray:
-    """K = Σ t²|c_t| of each row, a bound of |f''|."""
-    return np.asarray(np.abs(c) @ np.arange(1.0, c.shape[1] + 1.0) ** 2)
+    """K = Σ t²|c_t| along the last axis, a bound of |f''|."""
+    return np.asarray(np.abs(c) @ np.arange(1.0, c.shape[-1] + 1.0) ** 2)
 
 
 def horner(c: ComplexArray, row: np.ndarray, z: ComplexArray) -> ComplexArray:
@@ -125,7 +125,7 @@ def _join(parts: list[Cells]) -> Cells:
 
 
 def panel_starts(c: ComplexArray, most: int) -> tuple[np.ndarray, FloatArray] | None:
-    """Rows and lower edges of panels, as `gvm_general.panel_starts` finds them, in increasing order for each row."""
+    """Rows and lower edges of panels, as `general.panel_starts` finds them, in increasing order for each row."""
     found = refine(c, 2.0 * np.pi / 3.0 * np.sqrt(total_concentration(c)), 45.0, most)
     if found is None:
         return None
@@ -135,42 +135,65 @@ def panel_starts(c: ComplexArray, most: int) -> tuple[np.ndarray, FloatArray] | 
     return row[order], start[order]
 
 
-def _is_resolved(c: ComplexArray, row: np.ndarray, x: FloatArray, half: FloatArray) -> np.ndarray:
-    """Whether f' has one zero at most on cells around x, as in `gvm_general`."""
-    order = c.shape[1]
-    t = np.arange(1, order + 1)
-    waves = c[row] * np.exp(1j * x[:, None] * t)
-    size, total = np.abs(c) @ t, total_concentration(c)
-    values, powers = [], [np.ones(x.size)]
-    for j in range(1, 2 * order + 3):
-        waves = waves * t
-        values.append(np.abs((waves.imag if j % 2 else waves.real).sum(axis=1)))
-        powers.append(powers[-1] * half / j)
-    values[-1] = np.abs(waves).sum(axis=1)
-    room = sum(value * power for value, power in zip(values[1:], powers[1:], strict=False))
-    bend = sum(value * power for value, power in zip(values[2:], powers[1:], strict=False))
-    noise = 1e-15 * np.maximum(size, 1.0)[row]
-    curved = total[row] * half * half
-    in_noise = (values[0] <= 4.0 * noise) & (curved < 0.01)
-    return np.asarray((values[0] > room) | (values[1] > bend) | (0.5 * order * curved <= noise) | in_noise)
+# ---- cells in which the slope changes its sign once at most ---------------------------------------------------------
+#
+# On a cell of half-width r around x, |f' - f'(x)| <= Σ_j |f^(1+j)(x)| r^j/j! and |f'' - f''(x)| likewise, j = 1 … 2T,
+# with a bound of the next derivative as the last term. A cell is fine enough when the first leaves f' no room for a
+# zero, or the second f'': then f' is monotone. Derivatives at x in place of bounds of them: a flat top, whose harmonics
+# cancel, needs no more cells than any other.
+#
+# These are found in NumPy however many: rows of T numbers for all cells at once need no compiler to be fast.
 
 
-def turning_starts(c: ComplexArray, most: int) -> tuple[np.ndarray, FloatArray] | None:
-    """Rows and lower edges of cells in which f' changes its sign once at most, as `gvm_general` finds them."""
+def turning_starts(c: ComplexArray, *, block: int = 1 << 15) -> tuple[np.ndarray, FloatArray]:
+    """Rows and lower edges, in increasing order, of cells in which f' changes its sign once at most.
+
+    Distributions with `block` cells to begin with are looked at together.
+    """
+    step = max(1, block // (8 * c.shape[1]))
+    parts = [(b, *_turning_starts(c[b : b + step])) for b in range(0, max(len(c), 1), step)]
+    return np.concatenate([row + b for b, row, _ in parts]), np.concatenate([start for _, _, start in parts])
+
+
+def _turning_starts(c: ComplexArray) -> tuple[np.ndarray, FloatArray]:
     first = 8 * c.shape[1]
     row, position = np.repeat(np.arange(len(c)), first), np.tile(np.arange(float(first)), len(c))
     half = np.full(row.size, np.pi / first)
-    done = []
+    rows, starts = [], []
     while row.size:
-        if row.size > most:
-            return None
         resolved = _is_resolved(c, row, (2.0 * position + 1.0) * half - np.pi, half)
-        done.append((row[resolved], (2.0 * position * half - np.pi)[resolved]))
+        rows.append(row[resolved])
+        starts.append((2.0 * position * half - np.pi)[resolved])
         row, position, half = (np.repeat(column[~resolved], 2) for column in (row, 2.0 * position, 0.5 * half))
         position[1::2] += 1.0
-    rows, starts = (np.concatenate(columns) for columns in zip(*done, strict=True)) if done else (row, position)
-    order = np.lexsort((starts, rows))
-    return rows[order], starts[order]
+    found, start = np.concatenate([row, *rows]), np.concatenate([position, *starts])
+    order = np.lexsort((start, found))
+    return found[order], start[order]
+
+
+def _is_resolved(c: ComplexArray, row: np.ndarray, x: FloatArray, half: FloatArray) -> np.ndarray:
+    """Whether f' has one zero at most on cells around x; true as well where a cell is too small to tell."""
+    t = np.arange(1.0, c.shape[1] + 1.0)
+    z = np.empty(x.size, dtype=complex)
+    np.cos(x, out=z.real)
+    np.sin(x, out=z.imag)
+    waves, power = c.T.copy()[:, row], z
+    for wave in waves:
+        wave *= power
+        power = power * z
+    real, imag = waves.real.copy(), waves.imag.copy()
+    # |f^(j)| at x, j = 1 … 2T + 1, then a bound of the next derivative.
+    sizes = [np.abs(t**j @ (imag if j % 2 else real)) for j in range(1, 2 * t.size + 2)]
+    sizes.append((np.abs(c) @ t ** (2 * t.size + 2))[row])
+    powers = [half]  # r^j/j!
+    for j in range(2, len(sizes)):
+        powers.append(powers[-1] * half / j)
+    room = sum(size * power for size, power in zip(sizes[1:], powers, strict=True))
+    bend = sum(size * power for size, power in zip(sizes[2:], powers[:-1], strict=True))
+    noise = 1e-15 * np.maximum(np.abs(c) @ t, 1.0)[row]
+    curved = total_concentration(c)[row] * half * half
+    in_noise = (sizes[0] <= 4.0 * noise) & (curved < 0.01)
+    return np.asarray((sizes[0] > room) | (sizes[1] > bend) | (0.5 * t.size * curved <= noise) | in_noise)
 
 
 # ---- moments --------------------------------------------------------------------------------------------------------
@@ -198,7 +221,7 @@ def _rise_between(c: ComplexArray, low: Cells, high: Cells) -> FloatArray:
 
 
 def moments(eta: ComplexArray, count: int, most: int) -> tuple[FloatArray, ComplexArray, ComplexArray] | None:
-    """Facts, references and moments 1..count, as `gvm_general.general_moments`; None where more than `most` cells."""
+    """Facts, references and moments 1..count, as `general.general_moments`; None where more than `most` cells."""
     c = np.conj(eta)
     order = eta.shape[1]
     if not len(c):
@@ -236,7 +259,7 @@ def moments(eta: ComplexArray, count: int, most: int) -> tuple[FloatArray, Compl
 
 
 def hat(c: ComplexArray, fineness: float, most: int) -> FloatArray | None:
-    """The cells of one distribution (1, T) under its hat, as `gvm_sampling.hat` has them."""
+    """The cells of one distribution (1, T) under its hat, as `sampling.hat` has them."""
     found = refine(c, 2.0 * np.pi * np.sqrt(total_concentration(c)) / fineness, 30.0, most)
     if found is None:
         return None
@@ -252,7 +275,7 @@ def hat(c: ComplexArray, fineness: float, most: int) -> FloatArray | None:
 def draw(
     c: ComplexArray, table: tuple[FloatArray, FloatArray, np.ndarray], rng: np.random.Generator, count: int
 ) -> FloatArray:
-    """Draws of one distribution (1, T): the same, from the same generator, as those of `gvm_sampling`.
+    """Draws of one distribution (1, T): the same, from the same generator, as those of `sampling`.
 
     A proposal takes three numbers of the generator whatever becomes of it, and as many proposals are made at a time as
     draws are wanting, so that none is in vain.

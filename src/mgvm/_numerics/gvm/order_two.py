@@ -25,7 +25,6 @@ so a node costs one division and one exponential.
 from __future__ import annotations
 
 import math
-from typing import Any
 
 import numpy as np
 
@@ -495,7 +494,8 @@ def order_two_moments(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray, np.ndarr
     size = eta.shape[0]
     out = (np.empty((size, 4)), np.empty(size, dtype=complex), np.empty((size, 4), dtype=complex))
     chunk = min(size, 2048)
-    queue: Any = tuple(np.empty(length, dtype=np.int64) for length in (2 * chunk, CLASSES + 1, 2 * chunk))
+    kind, start, order = (np.empty(length, dtype=np.int64) for length in (2 * chunk, CLASSES + 1, 2 * chunk))
+    queue = (kind, start, order)
     frames = np.empty((7, chunk))
     for begin in range(0, size, max(chunk, 1)):
         count = min(chunk, size - begin)

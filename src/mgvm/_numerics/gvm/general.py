@@ -18,7 +18,7 @@ import math
 import numpy as np
 
 from mgvm._numerics.elementary import entry, inner
-from mgvm._numerics.gvm_order_two import one_less_length
+from mgvm._numerics.gvm.order_two import one_less_length
 
 
 @inner()
@@ -140,73 +140,6 @@ def panel_starts(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
         for j in range(count):
             found[total + j, 0], found[total + j, 1] = i, 2.0 * cells[j, 0] * cells[j, 1] - math.pi
         total += count
-    return found[:total, 0].astype(np.int64), found[:total, 1].copy()
-
-
-# ---- cells in which the slope changes its sign once at most ---------------------------------------------------------
-#
-# On a cell of half-width r around x, |f' - f'(x)| <= Σ_j |f^(1+j)(x)| r^j/j! and |f'' - f''(x)| likewise, j = 1 … 2T,
-# with a bound of the next derivative as the last term. A cell is fine enough when the first leaves f' no room for a
-# zero, or the second f'': then f' is monotone. Derivatives at x in place of bounds of them: a flat top, whose harmonics
-# cancel, needs no more cells than any other.
-
-
-@inner()
-def _is_resolved(c: np.ndarray, x: float, half: float, waves: np.ndarray) -> bool:
-    """Whether f' has one zero at most on the cell; true as well where the cell is too small to tell."""
-    order = c.size
-    first = second = room = bend = size = total = 0.0
-    for t in range(1, order + 1):
-        waves[t - 1] = c[t - 1] * complex(math.cos(t * x), math.sin(t * x))
-        size += t * abs(c[t - 1])
-        total += t * t * abs(c[t - 1])
-    power = 1.0  # r^(j-1)/(j-1)!, of the derivative j
-    last = 0.0
-    for j in range(1, 2 * order + 3):
-        value = bound = 0.0
-        for t in range(1, order + 1):
-            waves[t - 1] *= t
-            value += -waves[t - 1].imag if j % 2 else waves[t - 1].real
-            bound += abs(waves[t - 1])
-        if j > 2 * order + 1:
-            value = bound
-        if j == 1:
-            first = abs(value)
-        else:
-            room += abs(value) * power
-            if j == 2:
-                second = abs(value)
-            else:
-                bend += abs(value) * last
-        last, power = power, power * half / j
-    noise = 1e-15 * max(size, 1.0)
-    in_noise = first <= 4.0 * noise and total * half * half < 0.01
-    return first > room or second > bend or 0.5 * order * total * half * half <= noise or in_noise
-
-
-@entry()
-def turning_starts(eta: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    """Distribution and lower edge, in increasing order, of cells in which the slope changes its sign once at most."""
-    first = 8 * eta.shape[1]
-    found, total = np.empty((4 * first * max(eta.shape[0], 1), 2)), 0
-    stack, waves = np.empty((128, 2)), np.empty(eta.shape[1], dtype=np.complex128)
-    for i in range(eta.shape[0]):
-        c = conjugate_row(eta, i)
-        for position in range(first):
-            stack[0, 0], stack[0, 1], height = position, math.pi / first, 1
-            while height > 0:
-                height -= 1
-                place, half = stack[height, 0], stack[height, 1]
-                if _is_resolved(c, (2.0 * place + 1.0) * half - math.pi, half, waves):
-                    if found.shape[0] == total:
-                        found = _grow(found)
-                    found[total, 0], found[total, 1] = i, 2.0 * place * half - math.pi
-                    total += 1
-                else:
-                    half *= 0.5
-                    stack[height, 0], stack[height, 1] = 2.0 * place + 1.0, half
-                    stack[height + 1, 0], stack[height + 1, 1] = 2.0 * place, half
-                    height += 2
     return found[:total, 0].astype(np.int64), found[:total, 1].copy()
 
 

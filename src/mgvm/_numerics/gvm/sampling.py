@@ -1,11 +1,11 @@
 """Exact sampling of GvM distributions: by a table for many draws of one, by rejection for one draw of each of many.
 
-**A table**, for any order. The circle is cut into the cells of `gvm_general.refine`, each under a constant hat that
+**A table**, for any order. The circle is cut into the cells of `general.refine`, each under a constant hat that
 bounds the density on it. A cell is drawn by the alias method, a point in it uniformly; the lower bound of the cell
 accepts nearly every point without evaluating the density.
 
 **Wrapped Cauchy hats**, for order 2 with a parameter set for each draw. In the notation of the windows of
-`gvm_order_two` the angle is ψ, the highest mode at ψ = -α, k = 4κ₂, c = sin α, s = cos α. Two hats are built, the one
+`order_two` the angle is ψ, the highest mode at ψ = -α, k = 4κ₂, c = sin α, s = cos α. Two hats are built, the one
 of smaller area is used.
 
 * Around the mode: with δ = ψ + α and Y = sin²(δ/2) the drop 2Y(m + k sin²(δ/2 - α)) is at least 2mY.
@@ -25,10 +25,10 @@ from typing import NamedTuple
 
 import numpy as np
 
-from mgvm._numerics import gvm_small
 from mgvm._numerics.elementary import entry, inner, plain
-from mgvm._numerics.gvm_general import conjugate_row, grid_size, refine, total_concentration, value_and_slope
-from mgvm._numerics.gvm_order_two import highest_modes, quadrant_frame
+from mgvm._numerics.gvm import small
+from mgvm._numerics.gvm.general import conjugate_row, grid_size, refine, total_concentration, value_and_slope
+from mgvm._numerics.gvm.order_two import highest_modes, quadrant_frame
 
 # ---- tables ---------------------------------------------------------------------------------------------------------
 
@@ -55,7 +55,7 @@ def hat(c: np.ndarray, fineness: float) -> np.ndarray:
 
 
 @inner()
-def _masses(cells: np.ndarray) -> np.ndarray:
+def masses(cells: np.ndarray) -> np.ndarray:
     """Mass under the hat of each cell, in units that make their mean one."""
     top = -np.inf
     for i in range(cells.shape[0]):
@@ -101,11 +101,19 @@ def _alias(keep: np.ndarray) -> np.ndarray:
     return other
 
 
+@inner()
+def propose(c: np.ndarray, cells: np.ndarray, cell: int, rng: np.random.Generator) -> tuple[float, bool]:
+    """A point drawn uniformly in a cell, and whether it is accepted."""
+    x = cells[cell, 0] + cells[cell, 1] * (2.0 * rng.random() - 1.0)
+    u = rng.random()
+    return x, u <= cells[cell, 3] or u <= math.exp(value_and_slope(c, x)[0] - cells[cell, 2])
+
+
 @entry()
 def _make_table(eta: np.ndarray, dist: int, fineness: float) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     """Cells under the hat, the probability of keeping each, and its alias."""
     cells = hat(conjugate_row(eta, dist), fineness)
-    keep = _masses(cells)
+    keep = masses(cells)
     return cells, keep, _alias(keep)
 
 
@@ -123,9 +131,8 @@ def _draw(
             cell = int(place)
             if place - cell >= keep[cell]:
                 cell = other[cell]
-            x = cells[cell, 0] + cells[cell, 1] * (2.0 * rng.random() - 1.0)
-            u = rng.random()
-            if u <= cells[cell, 3] or u <= math.exp(value_and_slope(c, x)[0] - cells[cell, 2]):
+            x, accepted = propose(c, cells, cell, rng)
+            if accepted:
                 break
         out[i] = x if x < math.pi else -math.pi
     return out
@@ -141,12 +148,12 @@ def sample_tables(
     out = np.empty((eta.shape[0], repeats))
     for dist in range(eta.shape[0]):
         c = np.conj(eta[dist : dist + 1])
-        cells = gvm_small.hat(c, fineness, most) if most else None
+        cells = small.hat(c, fineness, most) if most else None
         if cells is None:
             out[dist] = _draw(eta, dist, _make_table(eta, dist, fineness), rng, repeats)
         else:
-            keep = _masses(cells)
-            out[dist] = gvm_small.draw(c, (cells, keep, _alias(keep)), rng, repeats)
+            keep = masses(cells)
+            out[dist] = small.draw(c, (cells, keep, _alias(keep)), rng, repeats)
     return out
 
 
