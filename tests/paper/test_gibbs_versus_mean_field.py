@@ -7,6 +7,7 @@ import pytest
 from naive import figure1 as naive
 
 from mgvm.inference import GibbsResult, exact_grid, mean_field
+from mgvm.natural import natural
 from paper import gibbs_versus_mean_field as race_of
 from paper.gibbs_versus_mean_field import HISTOGRAM, MEAN_FIELD, PROPAGATION, RAO_BLACKWELL, Point, Race
 from paper.torus_grid import kl_divergence
@@ -37,7 +38,7 @@ def test_the_truth_is_the_integral_over_each_cell(cells):
 
 def test_a_histogram_counts(cells):
     samples = np.array([[[-np.pi, -np.pi], [np.nextafter(np.pi, 0), 0.0], [-np.pi, -np.pi], [0.1, -0.1]]])
-    found = cells.of_histogram(GibbsResult(samples, True, cells.dist))
+    found = cells.of_histogram(GibbsResult(samples, True, natural(cells.dist)))
     wanted = np.zeros((32, 32))
     wanted[0, 0], wanted[31, 16], wanted[16, 15] = 0.5, 0.25, 0.25
     np.testing.assert_array_equal(found, wanted)
@@ -68,7 +69,7 @@ def test_mean_field_minimises_the_reverse_divergence(cells):
 
 def test_rao_blackwell_of_exact_draws_is_the_truth(cells):
     samples = exact_grid(cells.dist).sample(4000, rng=0)[None]
-    found = cells.of_conditionals(GibbsResult(samples, True, cells.dist))
+    found = cells.of_conditionals(GibbsResult(samples, True, natural(cells.dist)))
     assert kl_divergence(cells.truth, found) < 1e-3
     np.testing.assert_allclose(
         found / found.sum(axis=1, keepdims=True), cells.truth / cells.truth.sum(axis=1, keepdims=True), atol=1e-3
