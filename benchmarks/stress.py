@@ -40,9 +40,11 @@ import mgvm
 from mgvm import (
     CircularGPRegressor,
     CircularPCA,
+    CircularRegressor,
     CircularStackingRegressor,
     GridDensity,
     GvM,
+    HarmonicGPRegressor,
     MGvM,
     MultivariateWrappedNormal,
     ProjectedNormal,
@@ -54,7 +56,9 @@ from mgvm import (
 )
 from mgvm.inference import ConvergenceWarning, exact_chain, exact_grid, expectation_propagation, gibbs
 from mgvm.pca import PPCA
+from mgvm.regression import RecalibratedRegressor
 from mgvm.regression.baselines import (
+    ForestCircularRegressor,
     GvMRegressor,
     KernelCircularRegressor,
     NeighborsCircularRegressor,
@@ -415,11 +419,16 @@ FITS: dict[str, Callable[[Any, Any], Any]] = {
     "ProjectedNormal": lambda y, w: ProjectedNormal.fit(y, weights=w),
 }
 REGRESSORS: dict[str, Callable[[], Any]] = {
-    "CircularGPRegressor": lambda: CircularGPRegressor(n_starts=1, noise_order="auto", average=False, random_state=0),
-    "neighbours of it": lambda: CircularGPRegressor(n_starts=1, inference="neighbors", n_neighbors=8, random_state=0),
+    "CircularRegressor": CircularRegressor,
+    "HarmonicGPRegressor": HarmonicGPRegressor,
+    "CircularGPRegressor": lambda: CircularGPRegressor(random_state=0),
+    "noise of any order": lambda: CircularGPRegressor(n_starts=1, noise_order="auto", average=False, random_state=0),
+    "neighbours": lambda: CircularGPRegressor(n_starts=1, inference="neighbors", n_neighbors=8, random_state=0),
     "ProjectedGPRegressor": lambda: ProjectedGPRegressor(n_starts=1),
     "WrappedGPRegressor": lambda: WrappedGPRegressor(n_starts=1),
     "GvMRegressor": GvMRegressor,
+    "ForestCircularRegressor": lambda: ForestCircularRegressor(n_estimators=20),
+    "RecalibratedRegressor": lambda: RecalibratedRegressor(KernelCircularRegressor()),
     "KernelCircularRegressor": KernelCircularRegressor,
     "NeighborsCircularRegressor": NeighborsCircularRegressor,
     "CircularStackingRegressor": lambda: CircularStackingRegressor(
@@ -450,18 +459,19 @@ def _is_missing(value: Any, case: str) -> str:
 
 
 def sweep_regressors(rng: np.random.Generator) -> Iterator[Verdict]:
-    """Regressors, odd inputs and angles; predictions are densities, whatever their width."""
+    """Regressors, odd inputs, angles and weights; predictions are densities, whatever their width."""
     while True:
-        X, y = odd_inputs(rng), odd_angles(rng)
-        pairs = [*((x, "plain") for x in X), *(("plain", angle) for angle in y)]
-        pairs += [("one distinct", angle) for angle in ("one value", "two values", "antipodal", "narrow")]
-        for x, angle in rng.permutation(pairs):
+        X, y, weights = odd_inputs(rng), odd_angles(rng), odd_weights(rng)
+        cases = [*((x, "plain", "none") for x in X), *(("plain", angle, "none") for angle in y)]
+        cases += [("one distinct", angle, "none") for angle in ("one value", "two values", "antipodal", "narrow")]
+        cases += [("plain", "plain", weight) for weight in weights]
+        for x, angle, weight in rng.permutation(cases):
             for name, make in REGRESSORS.items():
                 verdict = judge(
-                    partial(make().fit, X[x], y[angle]),
-                    lambda model, at=X[x]: find_faults(model.predict_dist(at)),
+                    partial(make().fit, X[x], y[angle], sample_weight=weights[weight]),
+                    lambda model, at=X[x]: find_faults(model.predict_dist(at)) or _finite(model.predict(at)),
                 )
-                yield verdict._replace(note=f"{name}, inputs {x}, angles {angle}: {verdict.note}")
+                yield verdict._replace(note=f"{name}, inputs {x}, angles {angle}, weights {weight}: {verdict.note}")
 
 
 def sweep_rows(rng: np.random.Generator) -> Iterator[Verdict]:

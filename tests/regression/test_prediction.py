@@ -10,7 +10,7 @@ from portable import cos, periodic_grid, sin
 from scipy.special import logsumexp
 
 from mgvm import CircularGPRegressor, CircularStackingRegressor, GridDensity, GvM, VonMises, scores
-from mgvm.circle.graded_nodes import features_of
+from mgvm.circle.graded_nodes import features_of, find_features
 from mgvm.regression.baselines import KernelCircularRegressor, ProjectedGPRegressor
 from mgvm.regression.noise import ContaminatedNoise, GvMNoise
 from mgvm.regression.prediction import (
@@ -187,3 +187,40 @@ def test_a_direction_that_is_not_known_takes_the_noise_without_complaint():
     natural = np.array([[0.0, 0.0, 0.0, 0.0, 0.0], [3.0, 1.0, -0.1, 0.0, -0.1]])
     dist = convolve_noise(project_natural(natural, 0.0), GvMNoise(1), np.arcsinh([50.0]))
     np.testing.assert_allclose(dist[0].pdf(FINE[::512]), 0.5 / np.pi, rtol=1e-9)
+
+
+def random_naturals(concentration, count, rng):
+    """Natural parameters (count, 5) of Gaussians of that precision along one axis, and down to a hundredth across."""
+    direction, turn = rng.uniform(-np.pi, np.pi, (2, count))
+    mean = rng.uniform(0.2, 2.0, (count, 1)) * np.stack([np.cos(direction), np.sin(direction)], axis=1)
+    axis = np.stack([np.cos(turn), np.sin(turn)], axis=1)
+    precision = (1.0 - 10.0 ** rng.uniform(-2.0, 0.0, count))[:, None, None] * axis[:, :, None] * axis[:, None, :]
+    precision = concentration * (np.eye(2) - precision)
+    linear = np.einsum("nij,nj->ni", precision, mean)
+    return np.column_stack([linear, -0.5 * precision[:, 0, 0], -precision[:, 0, 1], -0.5 * precision[:, 1, 1]])
+
+
+def highest_direction(natural):
+    """Where the density of a direction is highest, by ever finer grids."""
+    x = np.linspace(-np.pi, np.pi, 20001)
+    for _ in range(8):
+        best = x[direction_logs(natural, np.cos(x), np.sin(x), 1.0).argmax()]
+        x = best + (x[1] - x[0]) * np.linspace(-2.0, 2.0, 401)
+    return best
+
+
+@pytest.mark.parametrize("digits", np.arange(0.0, 12.5, 0.5))
+def test_peaks_of_directions_are_found_however_narrow(digits):
+    natural = random_naturals(10.0**digits, 60, np.random.default_rng(int(2 * digits)))
+
+    def evaluate(rows, x):
+        return direction_logs(natural[rows, None, :], np.cos(x), np.sin(x), 1.0)
+
+    found = find_features(evaluate, len(natural))
+    for one, place, width in zip(natural, *found, strict=True):
+        away = np.abs(np.angle(np.exp(1j * (place - highest_direction(one)))))
+        assert np.nanmin(away / width) < 0.3  # the search ends within a tenth; rounding at 10¹² is as much again
+    dist = project_natural(natural, 1.0)
+    nodes = np.asarray(dist.icdf(np.linspace(0.0, 1.0, 2001)[:, None]))
+    mass = (np.diff(nodes, axis=0) * np.asarray(dist.pdf(0.5 * (nodes[1:] + nodes[:-1])))).sum(axis=0)
+    assert np.abs(mass - 1.0).max() < 0.02  # of two thousand slices of equal mass, those of the tails are rough

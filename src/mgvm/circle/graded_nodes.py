@@ -25,6 +25,8 @@ _TURN = 2.0 * np.pi
 _LOWEST = 80.0  # nats below the peak: what is lower counts for nothing
 _NODES = 26.0  # a scale of a feature: 0.3 standard deviations between nodes at a peak
 _MOST = 4096  # nodes of a distribution
+_ROUNDS = 40  # of the search for a peak at most; four or five do for broad ones
+_LEAST_STEP = 1e-7  # radians, of that search
 _COMPILED = 1 << 15  # nodes of a batch from which on they are found by compiled code, which a first call waits for
 
 # Log densities (r, m), up to constants, of the distributions at some rows (r,) at angles (r, m).
@@ -219,16 +221,21 @@ def _find_features(log_density: LogDensity, rows: np.ndarray, most: int, scan: i
     place = grid[order]
     is_peak = np.take_along_axis(ranked, order, axis=1) > -np.inf
     step = np.full(place.shape, _TURN / scan)
-    width = np.ones(place.shape)
-    for _ in range(10):
+    for _ in range(_ROUNDS):
         around = np.stack([place - step, place, place + step], axis=-1)
         left, here, right = np.moveaxis(log_density(rows, around.reshape(size, -1)).reshape(around.shape), -1, 0)
-        bend = -(left + right - 2.0 * here) / step**2
+        bend, slope = -(left + right - 2.0 * here) / step**2, 0.5 * (right - left) / step
         is_cap = bend > 1e-6
         width = np.where(is_cap, 1.0 / np.sqrt(np.where(is_cap, bend, 1.0)), 1.0)
-        move = np.where(is_cap, 0.5 * (right - left) / step / np.where(is_cap, bend, 1.0), 0.0)
-        place = place + np.clip(move, -step, step)
-        step = np.minimum(step, np.maximum(0.5 * width, 1e-7))
+        # Where the log density is no cap, uphill, unless it is flat.
+        way = np.where(is_cap, slope * width**2, 2.0 * step * np.sign(slope) * (np.abs(slope) > 1e-6))
+        settled = ~is_peak | ((np.abs(way) <= 0.1 * width) & (step <= width))
+        place = np.where(settled, place, place + np.clip(way, -2.0 * step, 2.0 * step))
+        # A parabola may be off by many widths of a narrow peak: steps shrink with what is left to go, and grow again.
+        left_to_go = np.clip(np.maximum(0.5 * width, np.abs(way)), 0.1 * step, 2.0 * step)
+        step = np.where(settled, step, np.clip(left_to_go, _LEAST_STEP, _TURN / scan))
+        if settled.all():
+            break
     height = np.where(is_peak, here, -np.inf)
     low = height < height.max(axis=1, keepdims=True, initial=-np.inf) - _LOWEST
     gone = ~is_peak | low
