@@ -52,11 +52,10 @@ EXPENSIVE = ("harmonic", "planar")  # with many inputs, beside the others
 class FrontDoorSettings:
     """What a fit may cost, and what a member must be worth.
 
-    `weighable` and `wide` have their measurements in `choose_members`. `whole`, `look` and `worth` save time: on the
-    eight data sets of Table 1 with more inputs than `whole` the mixture is ahead of every baseline, and at most 0.01
-    nats behind the harmonic process alone, where that was measured. So do `concentrated` and `affordable`, at a price:
-    on 300 winds over Europe the harmonic process alone is 0.07 nats ahead of the mixture without it, for three times
-    the CPU time.
+    `weighable` and `wide` have their measurements in `choose_members`. `whole`, `look`, `worth` and `concentrated` save
+    time: on the eight data sets of Table 1 with more inputs than `whole` the mixture is ahead of every baseline, and at
+    most 0.013 nats behind the harmonic process alone. That one wants more inputs than a look has where densities are
+    narrow: of 4,300 winds over Europe it would take the place of the planar one, and lose 0.7 nats.
     """
 
     whole: int = 450  # distinct inputs up to which all members are fitted to all rows at once
@@ -71,8 +70,8 @@ class FrontDoorSettings:
     weighable: int = 20  # distinct inputs below which "auto" leaves out "harmonic" and "forest", for "projected"
     wide: float = 4.0  # columns an input from which so few are left to "projected" alone
     repeated: float = 0.8  # distinct inputs a row below which whole inputs are held out
-    concentrated: float = 1.5  # nats a row, as of a scatter of 5 degrees, above which "harmonic" is not fitted
-    affordable: int = 150  # to more distinct inputs than these: its cost grows with the concentration
+    concentrated: float = 1.5  # nats a row, as of a scatter of 5 degrees, above which more than `whole` inputs are told
+    # without "harmonic": its cost grows with the concentration
     uneven: float = 10.0  # ratio of the spreads of columns above which each is divided by its own
     extremes: float = 0.05  # share of columns left out at either end of that ratio: of thousands some hardly vary
 
@@ -98,8 +97,7 @@ class StackMember(NamedTuple):
     seconds : float
         CPU time of its fits.
     status : str
-        "kept", "dropped" for its small weight, or "skipped": after the early look, or the harmonic process where more
-        than 150 inputs have concentrated densities.
+        "kept", "dropped" for its small weight, or "skipped" after the early look.
     """
 
     name: str
@@ -167,8 +165,8 @@ class CircularRegressor(MixedRegressor):
     mixture is not better by one standard error: what held-out rows seem to tell may then be chance. From two on it has
     its own weight, and between them one between. With more than 450 distinct inputs all members are fitted to 300
     first; a Gaussian process without which the mixture loses less than 0.005 nats there is not fitted to all. Nor is
-    the harmonic one fitted to more than 150 inputs of which another member tells more than 1.5 nats each: concentrated
-    densities cost it minutes, and are what the planar one is best at. It is fitted to anything if it stands alone.
+    the harmonic one where another member tells more than 1.5 nats of each of them: concentrated densities cost it
+    minutes, and are what the planar one is best at. It is fitted to anything if it stands alone.
     Densities of the planar process are recalibrated where rows are held out and that is better on rows not seen.
 
     Examples
@@ -238,7 +236,8 @@ class CircularRegressor(MixedRegressor):
             looks = self._look(names, rows, say) if rows.n_inputs > SETTINGS.whole and len(names) > 1 else {}
             skipped = (_choose_skipped(looks) | set(names) - set(looks)) if looks else set()
         fitted = [name for name in names if name not in skipped] or names
-        fits = _fit_members({name: self._resume(name, looks, rows) for name in fitted}, rows, say)
+        members = {name: self._resume(name, looks, rows) for name in fitted}
+        fits = _fit_members(members, rows, say, sparing=rows.n_inputs > SETTINGS.whole)
         self._keep(names, looks, fits, rows)
         return self
 
@@ -283,7 +282,7 @@ class CircularRegressor(MixedRegressor):
         if "planar" in made and self.kernel is None and rows.groups is None and thins_out(rows.places, SETTINGS.look):
             # Length scales start as in one neighbourhood of the sample, not as between them.
             made["planar"].set_params(kernel=default_kernels(take_neighborhood(rows.places, SETTINGS.look)))
-        return _fit_members(made, some, say)
+        return _fit_members(made, some, say, sparing=True)
 
     def _resume(self, name: str, looks: dict[str, _Fit], rows: _Rows) -> Any:
         """A member to be fitted to all rows: with what was learnt at the look where that saves time."""
@@ -293,7 +292,7 @@ class CircularRegressor(MixedRegressor):
         if name == "forest":
             return self._make(name).set_params(min_samples_leaf=learnt.min_samples_leaf_)
         if name == "harmonic":
-            return self._make(name).set_params(kernel=learnt.kernel_, order=learnt.order_)
+            return copy.deepcopy(learnt).set_params(warm_start=True)
         again = rows.groups is None and rows.n_inputs <= SETTINGS.refine
         options = {"warm_start": True, "selection": "auto" if again else None}
         return copy.deepcopy(learnt).set_params(recalibrate=self._make(name).recalibrate, **options)
@@ -488,15 +487,15 @@ class _Fit(NamedTuple):
     seconds: float
 
 
-def _fit_members(members: dict[str, Any], rows: _Rows, say: ProgressLines) -> dict[str, _Fit]:
-    """All members fitted to rows, without the harmonic process where the others show concentrated densities.
+def _fit_members(members: dict[str, Any], rows: _Rows, say: ProgressLines, *, sparing: bool = False) -> dict[str, _Fit]:
+    """All members fitted to rows; if `sparing` without the harmonic process where others show concentrated densities.
 
     Its natural parameters grow with the concentration, and its cost with them, while angles so close to smooth curves
     are what the planar process is best at.
     """
     fits = {name: _fit_member(name, one, rows, say) for name, one in members.items() if name != "harmonic"}
     narrow = any(float(fit.log_density.mean()) > SETTINGS.concentrated for fit in fits.values())
-    if "harmonic" in members and not (narrow and rows.n_inputs > SETTINGS.affordable):
+    if "harmonic" in members and not (sparing and narrow):
         fits["harmonic"] = _fit_member("harmonic", members["harmonic"], rows, say)
     return {name: fits[name] for name in members if name in fits}
 

@@ -58,6 +58,10 @@ class HarmonicSearchSettings:
     refine: int = 2000  # inputs at most on which hyper-parameters are refined and higher orders tried
     refine_steps: int = 2
     variational: int = 100  # inputs up to which hyper-parameters climb the variational bound, not Laplace's evidence
+    doubt: float = (
+        0.05  # nats an observation by which Laplace's evidence may exceed its lower bound: it is 0.03 where it
+    )
+    # serves, and from 0.8 on where scales run away
     gain: float = 0.2  # nats that a step of the search must promise
     n_folds: int = 5  # of the choices, and of the last fit to many inputs
     n_last_folds: int = 10  # of the last fit to no more inputs than `part` twice
@@ -114,6 +118,9 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         constant.
     random_state : int, Generator, RandomState or None
         Of folds, parts and inducing inputs.
+    warm_start : bool
+        Begin where the last fit has ended, with its kernel and order: learn from a few hundred inputs, then refine on
+        all of them. With order="auto" higher orders are looked at, which more inputs support.
     verbose : int
         1 prints progress every other second, 2 every candidate.
     unit : {"radians", "degrees", "compass", "hours"}
@@ -164,6 +171,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         average: bool | str = "auto",
         prior_scale: float = 2.0,
         random_state: Seed = 0,
+        warm_start: bool = False,
         verbose: int = 0,
         unit: str = "radians",
     ) -> None:
@@ -174,6 +182,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         self.average = average
         self.prior_scale = prior_scale
         self.random_state = random_state
+        self.warm_start = warm_start
         self.verbose = verbose
         self.unit = unit
 
@@ -466,6 +475,17 @@ class _Learner:
             max_steps=max_steps,
         )
 
+    def is_deceived(self, vector: FloatArray, gaussian: Gaussian) -> bool:
+        """Whether Laplace's evidence is far above its lower bound by the variational Gaussian.
+
+        Where densities have no mass V = 0 tells nothing of η, and Laplace's method finds ever more evidence for scales
+        ever larger.
+        """
+        if self.variational:
+            return False
+        evidence = -self.negative_log_posterior(vector)[0] - self.candidate.log_prior(vector)
+        return bool(evidence - gaussian.evidence > SETTINGS.doubt * float(self.statistics.weight.sum()))
+
     def posterior(self, vector: FloatArray) -> tuple[Design, Gaussian]:
         """The variational Gaussian."""
         design = self.design(vector)
@@ -588,7 +608,9 @@ class _Search:
         self.compared: list[tuple[str, float]] = []
         self.tried: list[_Trial] = []
         self.orders = self._orders(model.order)
-        self.kernels = self._kernels(model.kernel)
+        warm = model.warm_start and hasattr(model, "_posteriors") and not self.gram
+        self.last: HarmonicPosterior | None = model._posteriors[0][1] if warm else None
+        self.kernels = self._kernels(model.kernel if self.last is None else self.last.kernel)
         self._say = ProgressLines("HarmonicGPRegressor", model.verbose)
 
     def _orders(self, order: Any) -> tuple[int, ...]:
@@ -629,17 +651,27 @@ class _Search:
         """
         size = len(self.merged.inputs)
         every = _Sample(self, np.arange(size), last=True)
-        if size <= SETTINGS.part:
+        if size <= SETTINGS.part and self.last is None:
             best = self._choose(self._take(SETTINGS.part), self.orders)
             if self.average == "auto" and size <= SETTINGS.few and self.tried:
                 return self._mix(every)
             return self._finish(self._solve(best.candidate, every, best.vector, 0), every)
-        best = self._choose(self._take(SETTINGS.part), [t for t in self.orders if t <= 4] or self.orders)
+        if self.last is None:
+            best = self._choose(self._take(SETTINGS.part), [t for t in self.orders if t <= 4] or self.orders)
+        else:
+            best = self._resume(self.last)
         sample = every if size <= SETTINGS.refine else self._take(SETTINGS.refine, last=True)
         best = self._refine(best, sample)
         if sample is every and best.solved is not None:
             return self._finish(best.solved, every)
         return self._finish(self._solve(best.candidate, every, best.vector, 0), every)
+
+    def _resume(self, last: HarmonicPosterior) -> _Trial:
+        """Where the last fit has ended, at its order or the nearest that is asked for."""
+        candidate = _Candidate(*self.kernels[0], last.order, self.prior_scale)
+        vector = np.concatenate([np.zeros(candidate.free), np.log(last.scale), np.log(last.constant_scale)])
+        order = min(self.orders, key=lambda t: abs(t - last.order))
+        return _Trial(replace(candidate, order=order), candidate.raised(order, vector), np.nan)
 
     def _refine(self, best: _Trial, sample: _Sample) -> _Trial:
         """The best of the order found on a part and of higher ones, on more inputs."""
@@ -721,8 +753,7 @@ class _Search:
         """Learn hyper-parameters, and judge them by observations held out if there is a choice."""
         start = candidate.centre if start is None else start
         if not judge or self._is_alone(candidate):
-            learner = _Learner(candidate, sample.data(candidate.order))
-            return _Trial(candidate, learner.learn(start, SETTINGS.gain, steps), np.nan)
+            return _Trial(candidate, self._learn(candidate, sample, start, steps)[1], np.nan)
         solved = self._solve(candidate, sample, start, steps)
         assert solved.held_out is not None
         score = float(np.average(solved.held_out, weights=sample.replicates.weights))
@@ -732,11 +763,23 @@ class _Search:
         self.tried.append(_Trial(candidate, solved.vector, score, solved))
         return self.tried[-1]
 
-    def _solve(self, candidate: _Candidate, sample: _Sample, start: FloatArray, steps: int) -> _Solved:
-        """The posterior after so many steps of the search, and what it says of observations held out."""
+    def _learn(
+        self, candidate: _Candidate, sample: _Sample, start: FloatArray, steps: int
+    ) -> tuple[_Learner, FloatArray, Design, Gaussian]:
+        """Hyper-parameters after so many steps, by Laplace's evidence or, where that deceives, by its lower bound."""
         learner = _Learner(candidate, sample.data(candidate.order))
         vector = learner.learn(start, SETTINGS.gain, steps) if steps else start
         design, gaussian = learner.posterior(vector)
+        if steps and learner.is_deceived(vector, gaussian):
+            learner = _Learner(candidate, learner.data)
+            learner.variational = True
+            vector = learner.learn(start, SETTINGS.gain, steps)
+            design, gaussian = learner.posterior(vector)
+        return learner, vector, design, gaussian
+
+    def _solve(self, candidate: _Candidate, sample: _Sample, start: FloatArray, steps: int) -> _Solved:
+        """The posterior after so many steps of the search, and what it says of observations held out."""
+        learner, vector, design, gaussian = self._learn(candidate, sample, start, steps)
         held_out = learner.remove_rows(design, gaussian) if self.blocks is None else None
         if held_out is None:
             gain = SETTINGS.last_fold_gain if sample.last else SETTINGS.fold_gain
