@@ -229,12 +229,12 @@ def _find_features(log_density: LogDensity, rows: np.ndarray, most: int, scan: i
         width = np.where(is_cap, 1.0 / np.sqrt(np.where(is_cap, bend, 1.0)), 1.0)
         # Where the log density is no cap, uphill, unless it is flat.
         way = np.where(is_cap, slope * width**2, 2.0 * step * np.sign(slope) * (np.abs(slope) > 1e-6))
-        settled = ~is_peak | ((np.abs(way) <= 0.1 * width) & (step <= width))
-        place = np.where(settled, place, place + np.clip(way, -2.0 * step, 2.0 * step))
+        found = ~is_peak | ((np.abs(way) <= 0.1 * width) & (step <= width))
+        place = np.where(found, place, place + np.clip(way, -2.0 * step, 2.0 * step))
         # A parabola may be off by many widths of a narrow peak: steps shrink with what is left to go, and grow again.
         left_to_go = np.clip(np.maximum(0.5 * width, np.abs(way)), 0.1 * step, 2.0 * step)
-        step = np.where(settled, step, np.clip(left_to_go, _LEAST_STEP, _TURN / scan))
-        if settled.all():
+        step = np.where(found, step, np.clip(left_to_go, _LEAST_STEP, _TURN / scan))
+        if found.all():
             break
     height = np.where(is_peak, here, -np.inf)
     low = height < height.max(axis=1, keepdims=True, initial=-np.inf) - _LOWEST
