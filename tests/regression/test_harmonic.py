@@ -362,6 +362,8 @@ def test_odd_data():
     assert lowered.order_ == 2
     with pytest.warns(UserWarning, match="order=5 is lowered to 1: y has 1 different angle, and"):
         HarmonicGPRegressor(KERNEL, order=5).fit(X[:9], np.full(9, 0.3))
+    with pytest.raises(ValueError, match="order must be at most 12, got 24: it is the number of modes"):
+        HarmonicGPRegressor(order=24).fit([[0.0], [1.0]], [0.0, 1.0])
     with pytest.raises(ValueError, match="order must be a whole number >= 1 or 'auto', got 'many'"):
         HarmonicGPRegressor(order="many").fit(X, y)
     for name, value in {

@@ -49,6 +49,7 @@ class HarmonicSearchSettings:
     """What the choice of kernel, order and hyper-parameters may cost."""
 
     orders: tuple[int, ...] = (1, 2, 4, 6, 8)  # that "auto" looks at
+    highest_order: int = 12  # a fit of 600 rows takes a quarter of a minute there, and a minute at twice that
     further_orders: tuple[int, ...] = (4, 8, 6)  # tried in turn on more inputs, those above the best; first a step
     part: int = 300  # inputs by which choices are made
     part_weights: int = 600  # weights 2T·M at most in the choices,
@@ -101,7 +102,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         with them. Its hyper-parameters are where the search starts, and the centre of a weak prior (a factor of e^1.5
         either way).
     order : int or "auto"
-        Harmonics T. "auto" chooses among 1, 2, 4, 6 and 8 by inputs held out. An order that the angles do not support
+        Harmonics T, 12 at most. "auto" chooses among 1, 2, 4, 6 and 8 by inputs held out. An order that the angles do not support
         (it takes more different angles than its number) is lowered, with a warning if it was asked for.
     anisotropic : bool or "auto"
         With kernel=None: whether every column has a length scale of its own; "auto" decides by inputs held out, if
@@ -622,6 +623,11 @@ class _Search:
                 raise ValueError(f"order must be a whole number >= 1 or 'auto', got {order!r}")
             return tuple(t for t in SETTINGS.orders if t <= supported)
         wanted = check.integer(order, "order", minimum=1)
+        if wanted > SETTINGS.highest_order:
+            raise ValueError(
+                f"order must be at most {SETTINGS.highest_order}, got {wanted}: it is the number of modes that a density "
+                "may have; use 1, 2, 4 or 8, or 'auto' to let the rows tell"
+            )
         if wanted > supported:
             warnings.warn(
                 f"order={wanted} is lowered to {supported}: y has {distinct} different "
