@@ -11,10 +11,9 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import GvM, HarmonicGPRegressor, VonMises
 from mgvm.datasets import load_wind_nyc
-from mgvm.regression.base import Training, merge_replicates
 from mgvm.regression.engines import harmonic as engine
 from mgvm.regression.engines.harmonic import Design, HarmonicSettings, Statistics
-from mgvm.regression.harmonic import _Candidate, _Data, _Learner, _Sample, _Search, scale_matrix
+from mgvm.regression.harmonic import _Candidate, _Data, _Learner, scale_matrix
 from mgvm.regression.noise import Replicates
 
 RNG = np.random.default_rng(0)
@@ -461,15 +460,6 @@ def test_rounds_on_a_narrow_field_do_not_lose_evidence(order):
     out = np.arange(120) % 5 == 0
     values = engine.log_mixture(*(part[out] for part in fold.predict(design)), y[out], 32)
     assert values.mean() > 0.0
-
-
-def test_weights_of_very_high_orders_are_bounded():
-    """An order that 60 rows just support would take 6,000 of them, and minutes."""
-    X, y = curve()
-    search = _Search(HarmonicGPRegressor(order=50), merge_replicates(Training(X, y, np.ones(60))), None)
-    sample = _Sample(search, np.arange(60), last=True)
-    assert len(sample.data(50).inducing) == 16  # 1,600 weights
-    assert len(sample.data(8).inducing) == 50
 
 
 def test_duplicated_inputs_of_zero_weight_and_missing_values():

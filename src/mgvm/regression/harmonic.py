@@ -54,8 +54,7 @@ class HarmonicSearchSettings:
     part: int = 300  # inputs by which choices are made
     part_weights: int = 600  # weights 2T·M at most in the choices,
     weights: int = 800  # and in the last fit
-    least_inducing: int = 50  # whatever the order,
-    most_weights: int = 1600  # unless they took more weights than this
+    least_inducing: int = 50  # whatever the order
     refine: int = 2000  # inputs at most on which hyper-parameters are refined and higher orders tried
     refine_steps: int = 2
     variational: int = 100  # inputs up to which hyper-parameters climb the variational bound, not Laplace's evidence
@@ -102,8 +101,8 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         with them. Its hyper-parameters are where the search starts, and the centre of a weak prior (a factor of e^1.5
         either way).
     order : int or "auto"
-        Harmonics T, 12 at most. "auto" chooses among 1, 2, 4, 6 and 8 by inputs held out. An order that the angles do not support
-        (it takes more different angles than its number) is lowered, with a warning if it was asked for.
+        Harmonics T, 12 at most. "auto" chooses among 1, 2, 4, 6 and 8 by inputs held out. An order that the angles do
+        not support (it takes more different angles than its number) is lowered, with a warning if it was asked for.
     anisotropic : bool or "auto"
         With kernel=None: whether every column has a length scale of its own; "auto" decides by inputs held out, if
         there are five inputs a column or more.
@@ -625,8 +624,8 @@ class _Search:
         wanted = check.integer(order, "order", minimum=1)
         if wanted > SETTINGS.highest_order:
             raise ValueError(
-                f"order must be at most {SETTINGS.highest_order}, got {wanted}: it is the number of modes that a density "
-                "may have; use 1, 2, 4 or 8, or 'auto' to let the rows tell"
+                f"order must be at most {SETTINGS.highest_order}, got {wanted}: it is the number of modes that a "
+                "density may have; use 1, 2, 4 or 8, or 'auto' to let the rows tell"
             )
         if wanted > supported:
             warnings.warn(
@@ -886,8 +885,7 @@ class _Sample:
         if self.search.n_inducing is not None:
             return min(self.search.n_inducing, len(self.inputs))
         weights = SETTINGS.weights if self.last else SETTINGS.part_weights
-        least = min(SETTINGS.least_inducing, SETTINGS.most_weights // (2 * order))
-        return min(max(weights // (2 * order), least, 1), len(self.inputs))
+        return min(max(weights // (2 * order), SETTINGS.least_inducing), len(self.inputs))
 
     def data(self, order: int) -> _Data:
         """As a candidate of an order takes it."""
