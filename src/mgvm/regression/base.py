@@ -318,7 +318,7 @@ def fit_clone(estimator: Any, X: Any, y: FloatArray, weights: FloatArray | None,
 def said_once() -> Iterator[None]:
     """Fits inside a fit, to parts of its rows: what weights sum to, the door has told of all of them."""
     with warnings.catch_warnings():
-        warnings.filterwarnings("ignore", message=_RELATIVE)
+        warnings.filterwarnings("ignore", message=f"sample_weight {check.RELATIVE}")
         yield
 
 
@@ -357,12 +357,9 @@ class CopiesSettings:
     most: float = 1e9  # in all: of more, doubles do not hold the log density to the nats by which choices are made
     least: float = 1e-9  # of the largest weight, below which nothing is learnt,
     vanishing: float = 1e-9  # of the largest, below which a weight is none
-    alone: float = 1.5  # copies in all that are as good as one observation,
-    many: int = 10  # which of so many rows is hardly what was meant
 
 
 COPIES = CopiesSettings()
-_RELATIVE = "sample_weight sums to"  # how the warning begins
 
 
 def check_copies(sample_weight: ArrayLike | None, count: int, settings: CopiesSettings = COPIES) -> FloatArray:
@@ -381,14 +378,7 @@ def check_copies(sample_weight: ArrayLike | None, count: int, settings: CopiesSe
             f"{settings.least:g}: nothing would be learnt; multiply the weights, to a mean of 1 if they are relative"
         )
     weights = np.where(weights < settings.vanishing * largest, 0.0, weights)
-    rows = np.count_nonzero(weights)
-    if rows >= settings.many and total < settings.alone:
-        warnings.warn(
-            f"{_RELATIVE} {total:.3g} over {rows:,} rows: it counts copies of rows, so that the fit is as from "
-            f"{'one observation' if total > 0.5 else 'less than one observation'}; if the weights are relative, "
-            f"multiply them by {rows / total:.3g}, to a mean of 1",
-            stacklevel=4,
-        )
+    check.warn_of_relative(weights, "sample_weight", level=5)
     return weights
 
 

@@ -433,7 +433,7 @@ def orders_worth_trying(residuals: FloatArray, weights: FloatArray, highest: int
     """Those above 1 whose distribution of the residuals has modes apart and describes them better by BIC."""
     if highest < 2:
         return []
-    count = float(weights.sum())
+    count = max(float(weights.sum()), 2.0)  # less than one observation would be paid for every parameter
     scores = {}
     for order in range(1, highest + 1):
         with warnings.catch_warnings():
