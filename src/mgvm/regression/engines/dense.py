@@ -310,7 +310,9 @@ class BlockedFolds:
         precision = invert_covariance(covariance)
         state, _ = DensePropagation(known, precision).run(self._sites.get(fold), 1e-5)
         self._sites[fold] = state.sites
-        mean, variance = krige(*kriging_weights(precision, state), prior.cross(problem.inputs[inside], problem.inputs[outside]))
+        mean, variance = krige(
+            *kriging_weights(precision, state), prior.cross(problem.inputs[inside], problem.inputs[outside])
+        )
         cavity = natural_parameters(mean, variance)
         asked = Observations(problem.replicates.take(inside), problem.noise, rho, problem.radial_scale)
         return float((asked.tilted(cavity).log_normalizer - asked.cavities(cavity).log_normalizer).sum())
