@@ -205,14 +205,26 @@ def bounded_likelihood(
     """
     values, slopes = noise.likelihood(rho, replicates, nodes)
     width = noise.concentration(rho) * replicates.total
-    sharp = np.flatnonzero(width > sharpest)
-    if sharp.size:
-        share = (sharpest / width[sharp])[:, None]
-        peak, peak_slope = _find_peaks(values[sharp], slopes[sharp])
-        below = share * (values[sharp] - peak[:, None])
-        bent = share[..., None] * (slopes[sharp] - peak_slope[:, None]) - below[..., None] * _log_slope(noise, rho)
-        values[sharp], slopes[sharp] = peak[:, None] + below, peak_slope[:, None] + bent
+    sharp = width > sharpest
+    if sharp.all():
+        _widen(values, slopes, sharpest / width, _log_slope(noise, rho))
+    elif sharp.any():
+        some, some_slopes = values[sharp], slopes[sharp]
+        _widen(some, some_slopes, sharpest / width[sharp], _log_slope(noise, rho))
+        values[sharp], slopes[sharp] = some, some_slopes
     return values, slopes
+
+
+def _widen(values: FloatArray, slopes: FloatArray, share: FloatArray, log_slope: FloatArray) -> None:
+    """Each row's fall from its peak times its share, in place; shares fall with ρ as `log_slope` rises."""
+    peak, peak_slope = _find_peaks(values, slopes)
+    values -= peak[:, None]
+    values *= share[:, None]
+    slopes -= peak_slope[:, None]
+    slopes *= share[:, None, None]
+    slopes -= values[..., None] * log_slope
+    slopes += peak_slope[:, None]
+    values += peak[:, None]
 
 
 def _find_peaks(values: FloatArray, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:
