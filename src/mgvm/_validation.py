@@ -246,6 +246,21 @@ def weights(value: ArrayLike | None, shape: tuple[int, ...], name: str = "weight
     return array
 
 
+RELATIVE = "sums to"  # what stands between the name of weights and their total in the warning below
+
+
+def warn_of_relative(weights: FloatArray, name: str, *, alone: float = 1.5, many: int = 10, level: int = 3) -> None:
+    """Warn of counts that are as good as one observation, `alone` in all, over `many` rows: they may be shares."""
+    total, rows = float(weights.sum()), int(np.count_nonzero(weights))
+    if rows >= many and total < alone:
+        warnings.warn(
+            f"{name} {RELATIVE} {total:.3g} over {rows:,} rows: it counts copies of rows, so that the fit is as from "
+            f"{'one observation' if total > 0.5 else 'less than one observation'}; if the weights are relative, "
+            f"multiply them by {rows / total:.3g}, to a mean of 1",
+            stacklevel=level,
+        )
+
+
 def weights_like(value: ArrayLike | None, shape: tuple[int, ...]) -> FloatArray:
     """Non-negative weights that broadcast to the given shape, ones when None; not all zero."""
     if value is None:

@@ -87,7 +87,7 @@ def maximum_likelihood(angles: FloatArray, weights: FloatArray, order: int) -> C
             f"without bound; lower the order to {distinct - 1} or give more data"
         )
     fits = list(_fits(sample, order))
-    chosen = _choose(fits, sample, np.log(sample.number))
+    chosen = _choose(fits, sample, _bayesian_price(sample))
     if order > chosen.order and _price_of_holes(fits[-1].eta, chosen.fitted.eta, sample) > DEAR:
         warnings.warn(
             f"{_complaint(order, sample)}; lower the order (order='bic' takes {chosen.order}), or give more data",
@@ -104,7 +104,7 @@ def select_order(angles: FloatArray, weights: FloatArray, criterion: str, highes
     """
     sample = Sample.of(angles, weights, "a GvM distribution")
     fits = _fits(sample, min(highest, _count_distinct(sample) - 1))
-    chosen = _choose(fits, sample, 2.0 if criterion == "aic" else np.log(sample.number))
+    chosen = _choose(fits, sample, 2.0 if criterion == "aic" else _bayesian_price(sample))
     if chosen.tempting:
         warnings.warn(
             f"{_complaint(chosen.tempting, sample)}; order {chosen.order} is taken, although {criterion.upper()} is "
@@ -113,6 +113,11 @@ def select_order(angles: FloatArray, weights: FloatArray, criterion: str, highes
             stacklevel=3,
         )
     return _natural_parameters(chosen.fitted, sample)
+
+
+def _bayesian_price(sample: Sample) -> float:
+    """Of a parameter, log N; that of two angles for less, of which any number of parameters would be free."""
+    return float(np.log(max(sample.number, 2.0)))
 
 
 class _Choice(NamedTuple):

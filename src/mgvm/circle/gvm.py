@@ -184,6 +184,7 @@ class GvM(ExponentialFamily):
         if isinstance(order, str):
             criterion = check.choice(order, "order", ("aic", "bic"))
             highest = check.integer(max_order, "max_order", minimum=1)
+            check.warn_of_relative(shares, "weights")
             return cls(fitting.select_order(angles, shares, criterion, highest))
         harmonics = check.integer(order, "order", minimum=1)
         return cls(fitting.maximum_likelihood(angles, shares, harmonics))

@@ -7,9 +7,11 @@ of, with what is wrong, where, and the cure.
 from __future__ import annotations
 
 import abc
+import contextlib
 import itertools
 import warnings
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -74,7 +76,8 @@ class BaseCircularRegressor(RegressorMixin, BaseEstimator, abc.ABC):  # type: ig
         -log 2π = -1.838 is the score of the uniform distribution, of knowing nothing.
         """
         values = self.log_density(X, y)
-        return float(np.average(values, weights=check.weights(sample_weight, values.shape, "sample_weight")))
+        weights = check.weights(sample_weight, values.shape, "sample_weight")
+        return float(np.average(values, weights=weights / weights.max()))  # whose sum neither overflows nor vanishes
 
     def sample_y(self, X: Any, n_samples: int = 1, random_state: Seed = None) -> FloatArray:
         """Independent draws (M, n_samples) from the distribution at every row of X, in the estimator's unit."""
@@ -189,7 +192,7 @@ def validate_training(
             f"X has {inputs.shape[0]} rows and y has {angles.size} angles: inconsistent numbers of samples; give one "
             "angle for every row"
         )
-    weights = check.weights(sample_weight, angles.shape, "sample_weight")
+    weights = check_copies(sample_weight, angles.size)
     if scales:
         warn_of_scales(X, inputs)
     return Training(inputs, np.asarray(wrap(angles)), weights)
@@ -307,7 +310,16 @@ def fit_clone(estimator: Any, X: Any, y: FloatArray, weights: FloatArray | None,
         return made.fit(X, y)
     if not has_fit_parameter(made, "sample_weight"):
         raise TypeError(f"{type(made).__name__}.fit takes no sample_weight; fit without weights, or leave it out")
-    return made.fit(X, y, sample_weight=weights)
+    with said_once():
+        return made.fit(X, y, sample_weight=weights)
+
+
+@contextlib.contextmanager
+def said_once() -> Iterator[None]:
+    """Fits inside a fit, to parts of its rows: what weights sum to, the door has told of all of them."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", message=f"sample_weight {check.RELATIVE}")
+        yield
 
 
 _ENCODE = (
@@ -336,6 +348,38 @@ def check_targets(y: Any, unit: str = "radians") -> FloatArray:
     angles = to_radians(check.angles(numbers, "y"), unit)
     check.warn_of_unit(check.finite(numbers, "y"), unit, "y")
     return angles
+
+
+@dataclass(frozen=True)
+class CopiesSettings:
+    """How many copies of rows `sample_weight` may stand for."""
+
+    most: float = 1e9  # in all: of more, doubles do not hold the log density to the nats by which choices are made
+    least: float = 1e-9  # of the largest weight, below which nothing is learnt,
+    vanishing: float = 1e-9  # of the largest, below which a weight is none
+
+
+COPIES = CopiesSettings()
+
+
+def check_copies(sample_weight: ArrayLike | None, count: int, settings: CopiesSettings = COPIES) -> FloatArray:
+    """Weights (N,) as numbers of copies of rows: totals that cannot be are refused, a total of one is warned of."""
+    weights = check.weights(sample_weight, (count,), "sample_weight")
+    with np.errstate(over="ignore"):
+        total, largest = float(weights.sum()), float(weights.max(initial=0.0))
+    if total > settings.most:
+        raise ValueError(
+            f"sample_weight counts copies of rows, and sums to {total:.3g}, more than {settings.most:g}: the fit would "
+            "be as sure as from so many observations; divide the weights, to a mean of 1 if they are relative"
+        )
+    if 0.0 < largest < settings.least:
+        raise ValueError(
+            f"sample_weight counts copies of rows, and is {largest:.3g} at most, {total:.3g} in all, less than "
+            f"{settings.least:g}: nothing would be learnt; multiply the weights, to a mean of 1 if they are relative"
+        )
+    weights = np.where(weights < settings.vanishing * largest, 0.0, weights)
+    check.warn_of_relative(weights, "sample_weight", level=5)
+    return weights
 
 
 def refuse_holes(X: Any, inputs: FloatArray) -> None:

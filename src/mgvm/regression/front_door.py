@@ -31,6 +31,7 @@ from mgvm.regression.base import (
     check_groups,
     merge_replicates,
     number_inputs,
+    said_once,
     split_whole,
     validate_training,
 )
@@ -504,7 +505,7 @@ def _fit_member(name: str, estimator: Any, rows: _Rows, say: ProgressLines) -> _
     """A member fitted to rows; inference that did not converge is judged by what it predicts."""
     say(f"fitting {name} to {rows.data.y.size:,} rows")
     begin = time.process_time()
-    with warnings.catch_warnings():
+    with said_once():
         warnings.simplefilter("ignore", ConvergenceWarning)
         _fit(estimator, rows)
         values = _hold_out(estimator, rows, say)

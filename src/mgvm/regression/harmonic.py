@@ -72,12 +72,14 @@ class HarmonicSearchSettings:
     rows_a_weight: float = 10.0  # single observations a weight from which on each is taken out of the Gaussian of all
     worth: float = 0.002  # nats that a higher order must gain
     hopeless: float = 0.05  # nats by which the second order may be worse than the first and still be looked at further
+    lost: float = -np.log(2.0 * np.pi) - 1.0  # nats an observation of the first order below which it stays with that
     inputs_a_scale: int = 5  # inputs for every column below which columns share one length scale
     n_points: int = 32  # of a predictive density
     few: int = 60  # inputs up to which "auto" mixes what it has compared,
     least_weight: float = 0.01  # each with this weight at least
     averaged: int = 8  # points of an average over hyper-parameters, beside the best
     unequal: float = 3.0  # ratio of spreads from which on columns are measured each by its own
+    blur: float = 0.0035  # radians, of copies of an angle: the least noise of the planar process
 
 
 SETTINGS = HarmonicSearchSettings()
@@ -325,12 +327,18 @@ class _Data(NamedTuple):
         return np.repeat(np.arange(sizes.size), sizes)
 
     def statistics(self, order: int, without: int | None = None) -> Statistics:
-        """Of all observations, or of all but those of a fold."""
+        """Of all observations, or of all but those of a fold.
+
+        All copies of an angle but one are blurred: of equal ones the likelihood of a density has no maximum.
+        """
         weights = self.replicates.weights
         if without is not None:
             weights = np.where(self.folds == without, 0.0, weights)
-        waves = Replicates(self.replicates.angles, weights, self.replicates.starts).harmonics(order)
-        total = np.add.reduceat(weights, self.replicates.starts)
+        angles, starts = self.replicates.angles, self.replicates.starts
+        waves = Replicates(angles, weights, starts).harmonics(order)
+        blurred = 0.5 * (SETTINGS.blur * np.arange(1.0, order + 1.0)) ** 2
+        waves += Replicates(angles, np.maximum(weights - 1.0, 0.0), starts).harmonics(order) * np.expm1(-blurred)
+        total = np.add.reduceat(weights, starts)
         return Statistics(total, np.concatenate([waves.real, waves.imag], axis=1))
 
 
@@ -465,7 +473,10 @@ class _Learner:
     def learn(self, start: FloatArray, gain: float, max_steps: int = 40) -> FloatArray:
         """The hyper-parameters of the highest evidence, nearby."""
         # An observation tells about 0.02 nats of each logarithm, its prior the rest.
-        curvature = 0.02 * float(self.statistics.weight.sum()) + 0.5
+        count = float(self.statistics.weight.sum())
+        curvature = 0.02 * count + 0.5
+        if self.variational:
+            gain = max(gain, self.settings.gain * count)  # the bound itself is no more exact
         return minimize(
             self.negative_log_posterior,
             start,
@@ -501,11 +512,15 @@ class _Learner:
         """
         data, order = self.data, self.candidate.order
         out, input_of = np.empty(data.folds.size), data.input_of
-        fewer = replace(self.settings, rounds=SETTINGS.fold_rounds, gain=gain, slack=SETTINGS.fold_slack)
+        anew = replace(self.settings, gain=gain)
+        fewer = replace(anew, rounds=SETTINGS.fold_rounds, slack=SETTINGS.fold_slack, least_share=0.1)
         for fold in np.unique(data.folds):
             rows = np.flatnonzero(data.folds == fold)
             kept = data.statistics(order, without=fold)
             there = engine.find_gaussian(design, kept, whole, fewer)
+            if not there.converged:  # narrow densities let go of what is held out in steps too short to count
+                start = engine.laplace(kept, engine.find_mode(design, kept, (), self.settings))
+                there = engine.find_gaussian(design, kept, start, anew)
             inputs, place = np.unique(input_of[rows], return_inverse=True)
             F, C = there.predict(Design(design.features[inputs], design.scales))
             out[rows] = engine.log_mixture(F[place], C[place], data.replicates.angles[rows], SETTINGS.n_points)
@@ -698,7 +713,7 @@ class _Search:
     def _choose(self, sample: _Sample, every: Sequence[int]) -> _Trial:
         """The best candidate of some orders on a part of the inputs."""
         best = max(self._try_kernels(sample, every[0], self.kernels), key=_score)
-        above = every[1:]
+        above = every[1:] if best.score > SETTINGS.lost else ()  # spikes where nothing is: more harmonics sharpen them
         if above:
             following = self._raise(best, above[0], sample)
             if following.score < best.score - SETTINGS.hopeless:

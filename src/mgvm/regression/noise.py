@@ -191,6 +191,59 @@ class ContaminatedNoise:
         return self.clean.concentration(rho[:-1])
 
 
+# ---- likelihoods narrower than a grid --------------------------------------------------------------------------------
+
+
+def bounded_likelihood(
+    noise: Noise, rho: FloatArray, replicates: Replicates, nodes: FloatArray, sharpest: float
+) -> tuple[FloatArray, FloatArray]:
+    """Log-likelihoods (G, n) as `noise.likelihood` has them, about their peaks no narrower than a curvature.
+
+    Of many copies of an angle the likelihood of its direction lies between two nodes. Where its curvature may be b
+    times `sharpest`, it is L* + (L - L*)/b with the peak L*: what the copies tell of the noise stays, and the direction
+    is known to 1/√sharpest radians instead of less.
+    """
+    values, slopes = noise.likelihood(rho, replicates, nodes)
+    width = noise.concentration(rho) * replicates.total
+    sharp = width > sharpest
+    if sharp.all():
+        _widen(values, slopes, sharpest / width, _log_slope(noise, rho))
+    elif sharp.any():
+        some, some_slopes = values[sharp], slopes[sharp]
+        _widen(some, some_slopes, sharpest / width[sharp], _log_slope(noise, rho))
+        values[sharp], slopes[sharp] = some, some_slopes
+    return values, slopes
+
+
+def _widen(values: FloatArray, slopes: FloatArray, share: FloatArray, log_slope: FloatArray) -> None:
+    """Each row's fall from its peak times its share, in place; shares fall with ρ as `log_slope` rises."""
+    peak, peak_slope = _find_peaks(values, slopes)
+    values -= peak[:, None]
+    values *= share[:, None]
+    slopes -= peak_slope[:, None]
+    slopes *= share[:, None, None]
+    slopes -= values[..., None] * log_slope
+    slopes += peak_slope[:, None]
+    values += peak[:, None]
+
+
+def _find_peaks(values: FloatArray, slopes: FloatArray) -> tuple[FloatArray, FloatArray]:
+    """The highest value (G,) of each row by the parabola through its highest node and those beside it, and slopes."""
+    rows, top = np.arange(len(values)), values.argmax(axis=1)
+    places = rows[:, None], (top[:, None] + np.array([-1, 0, 1])) % values.shape[1]
+    left, middle, right = values[places].T
+    bend = left + right - 2.0 * middle
+    away = np.where(bend < 0.0, 0.5 * (left - right) / np.minimum(bend, -1e-300), 0.0)
+    parts = np.stack([0.5 * away * (away - 1.0), 1.0 - away**2, 0.5 * away * (away + 1.0)], axis=1)
+    return middle - 0.25 * (left - right) * away, np.einsum("gk,gkp->gp", parts, slopes[places])
+
+
+def _log_slope(noise: Noise, rho: FloatArray, step: float = 1e-5) -> FloatArray:
+    """d log concentration / dρ, by differences."""
+    ends = [[np.log(noise.concentration(rho + away)) for away in (e, -e)] for e in step * np.eye(rho.size)]
+    return np.array([(up - down) / (2.0 * step) for up, down in ends])
+
+
 def _waves(nodes: FloatArray, order: int) -> FloatArray:
     """cos tφ and sin tφ for t = 1..order, (n, 2 order)."""
     phases = np.multiply.outer(nodes, np.arange(1, order + 1))

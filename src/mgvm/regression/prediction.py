@@ -34,7 +34,7 @@ from mgvm.circle.graded_nodes import (
 from mgvm.circle.grid_density import GridDensity
 from mgvm.circle.gvm import GvM
 from mgvm.inference._planar_gaussian import are_positive_definite, natural_parameters
-from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Noise, Replicates
+from mgvm.regression.noise import ContaminatedNoise, GvMNoise, Noise, Replicates, bounded_likelihood
 
 _TURN = 2.0 * np.pi
 
@@ -436,19 +436,25 @@ def on_own_nodes(dist: CircularDistribution) -> GridDensity:
 
 
 def row_log_densities(
-    latent: GridDensity, replicates: Replicates, noise: Noise, rho: FloatArray, *, block: int = 2**22
+    latent: GridDensity,
+    replicates: Replicates,
+    noise: Noise,
+    rho: FloatArray,
+    *,
+    block: int = 2**22,
+    sharpest: float = 4e5,
 ) -> FloatArray:
     """log p(ψ_r | all other observations) of every observation, in the order of the replicates.
 
     With L = `latent` the distribution of the latent direction without an input's observations, Π its likelihood and p_r
     that of one observation, it is log ∫LΠ - log ∫LΠ/p_r: the others at the same input keep their say. An observation of
     weight w stands for w equal ones, of which one is left out; one of w < 1 is left out whole. `block` numbers are held
-    at once.
+    at once. Likelihoods of all at an input are no sharper than `sharpest`, as in `engines.tilted`.
     """
     out = np.empty(replicates.angles.size)
     ends = np.append(replicates.starts[1:], replicates.angles.size)
     latent_curvature = float(np.max(find_peaks(latent).narrowest ** -2.0, initial=0.0))
-    count = cells(max(latent_curvature, noise.concentration(rho) * float(replicates.total.max())))
+    count = cells(max(latent_curvature, min(noise.concentration(rho) * float(replicates.total.max()), sharpest)))
     nodes = periodic_grid(count)
     size = max(1, block // count)
     noisy = noise.log_density(rho, nodes)
@@ -457,7 +463,7 @@ def row_log_densities(
     for begin in range(0, replicates.starts.size, size):
         which = np.arange(begin, min(begin + size, replicates.starts.size))
         values = _log_latent(latent[which], np.cos(nodes)[None], np.sin(nodes)[None])
-        values = values + noise.likelihood(rho, replicates.take(which), nodes)[0]
+        values = values + bounded_likelihood(noise, rho, replicates.take(which), nodes, sharpest)[0]
         values = values - log_sum_exp(values, axis=1)[:, None]
         lone = ends[which] == replicates.starts[which] + 1  # inputs with one observation: all at once
         if lone.any():

@@ -32,6 +32,7 @@ from mgvm.regression.base import (
     check_groups,
     fit_clone,
     number_inputs,
+    said_once,
     split_whole,
     validate_queries,
     validate_training,
@@ -143,9 +144,10 @@ def learn_recalibration(data: Transformed, method: str, *, gram: bool = False, r
     """
     if count_distinct(data.v[data.weights > 0.0]) <= SETTINGS.order:
         return None
-    tried = [_learn_constant(data)] if method != "gp" else []
-    if method != "constant":
-        tried.append(_learn_process(data, gram, random_state))
+    with said_once():
+        tried = [_learn_constant(data)] if method != "gp" else []
+        if method != "constant":
+            tried.append(_learn_process(data, gram, random_state))
     best = max(tried, key=lambda gain: float(data.weights @ gain.log_factor))
     return best if float(data.weights @ best.log_factor) > 0.0 else None
 

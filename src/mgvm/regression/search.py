@@ -193,8 +193,7 @@ class Descent(Generic[S]):
     def descend(self, start: FloatArray) -> None:
         """A search from one start, begun again where what the engine held fixed has become stale."""
         engine, before = self.engine, self.best
-        # An observation tells about 0.1 nats of each logarithm, its prior the rest.
-        curvature = 0.1 * float(engine.problem.replicates.total.sum()) + self.prior.precision
+        curvature = self._guess_curvature()
         self._last, self._near = None, False
 
         def give_up(here: Point, promised: float) -> bool:
@@ -217,6 +216,17 @@ class Descent(Generic[S]):
             )
             if not engine.is_stale(start):
                 return
+
+    def _guess_curvature(self) -> FloatArray:
+        """An observation tells about 0.1 nats of each logarithm, its prior the rest.
+
+        Of the kernel all copies at an input tell no more than one: with a guess as large as theirs no step would
+        promise anything.
+        """
+        problem = self.engine.problem
+        copies = float(problem.replicates.total.sum())
+        told = np.where(np.arange(self.prior.centre.size) < problem.prior.theta.size, min(copies, problem.size), copies)
+        return np.diag(0.1 * told + self.prior.precision)
 
     def curvature(self, vector: FloatArray, scale: float) -> FloatArray:
         """Minus the second derivatives of a problem `scale` times as large, positive definite."""
@@ -423,7 +433,7 @@ def orders_worth_trying(residuals: FloatArray, weights: FloatArray, highest: int
     """Those above 1 whose distribution of the residuals has modes apart and describes them better by BIC."""
     if highest < 2:
         return []
-    count = float(weights.sum())
+    count = max(float(weights.sum()), 2.0)  # less than one observation would be paid for every parameter
     scores = {}
     for order in range(1, highest + 1):
         with warnings.catch_warnings():

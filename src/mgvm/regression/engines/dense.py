@@ -191,7 +191,8 @@ class DenseEngine(Engine[DenseSolution]):
     def posterior(self, solution: DenseSolution) -> Posterior:
         """What is kept of a solution."""
         state = solution.state
-        weights, shrinkage = kriging_weights(state)
+        assert isinstance(solution.propagation, DensePropagation)
+        weights, shrinkage = kriging_weights(solution.propagation.precision, state)
         plane = np.isinf(self.problem.radial_scale)
         return DensePosterior(
             prior=solution.prior,
@@ -306,9 +307,12 @@ class BlockedFolds:
         known = Observations(problem.replicates.take(outside), problem.noise, rho, problem.radial_scale)
         covariance = prior.covariance(problem.inputs[outside])
         # 1e-5 of the moments: differences of the score over a step of 1e-2 are then good to 1e-3.
-        state, _ = DensePropagation(known, invert_covariance(covariance)).run(self._sites.get(fold), 1e-5)
+        precision = invert_covariance(covariance)
+        state, _ = DensePropagation(known, precision).run(self._sites.get(fold), 1e-5)
         self._sites[fold] = state.sites
-        mean, variance = krige(*kriging_weights(state), prior.cross(problem.inputs[inside], problem.inputs[outside]))
+        mean, variance = krige(
+            *kriging_weights(precision, state), prior.cross(problem.inputs[inside], problem.inputs[outside])
+        )
         cavity = natural_parameters(mean, variance)
         asked = Observations(problem.replicates.take(inside), problem.noise, rho, problem.radial_scale)
         return float((asked.tilted(cavity).log_normalizer - asked.cavities(cavity).log_normalizer).sum())
@@ -681,12 +685,16 @@ def _covariance_gradient(problem: DensePropagation, state: PropagationState, wei
 # ---- prediction -----------------------------------------------------------------------------------------------------
 
 
-def kriging_weights(state: PropagationState) -> tuple[FloatArray, FloatArray]:
-    """Mean weights K⁻¹m (2, N) and the shrinkage K⁻¹ - K⁻¹ΣK⁻¹ = (1 - SΣ)S (2N, 2N) of a state."""
-    halves = _prior_times(state)
-    linear = np.concatenate([state.sites[:, 0], state.sites[:, 1]])
-    shrinkage = np.concatenate([_site_times(state, half) for half in halves])
-    return np.stack([half @ linear for half in halves]), 0.5 * (shrinkage + shrinkage.T)
+def kriging_weights(precision: FloatArray, state: PropagationState) -> tuple[FloatArray, FloatArray]:
+    """Mean weights K⁻¹m (2, N) and the shrinkage K⁻¹ - K⁻¹ΣK⁻¹ (2N, 2N) of a state, `precision` K⁻¹.
+
+    (1 - SΣ)S is the same without K⁻¹, which has digits to spare for its nugget; but where S is 1e8, as of many copies
+    of an angle, rounding is as large as the variance at a query.
+    """
+    size = state.mean.shape[0]
+    full = precision if precision.shape[0] == 2 * size else np.kron(np.eye(2), precision)
+    shrinkage = full - full @ state.covariance @ full
+    return (full @ state.mean.T.ravel()).reshape(2, size), 0.5 * (shrinkage + shrinkage.T)
 
 
 def krige(weights: FloatArray, shrinkage: FloatArray, cross: Cross) -> tuple[FloatArray, FloatArray]:

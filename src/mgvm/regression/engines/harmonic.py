@@ -55,6 +55,7 @@ class HarmonicSettings:
     gain: float = 2e-4  # nats an observation that one must gain for another to be made,
     slack: float = 4e-4  # and that it may lose: averages over points are not exact
     least: float = 0.02  # nats that do not count, of however few observations
+    least_share: float = 0.0  # of a step, below which a small gain is no sign of convergence
     n_points: int = 32  # of the averages over N(F, C), antithetic
 
 
@@ -376,7 +377,7 @@ def find_gaussian(design: Design, data: Statistics, start: Gaussian, settings: H
             continue
         gained, here = abs(there.bound - here.bound), there
         if gained < gain * max(share, 0.1):
-            return climb.end(here, converged=True)
+            return climb.end(here, converged=share >= settings.least_share)
         share = min(1.0, 1.3 * share)
     return climb.end(here, converged=False)
 

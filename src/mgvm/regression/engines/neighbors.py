@@ -20,6 +20,7 @@ g = dL/dc, f = d log-likelihood/dρ, J = Cov[T] of the matched Gaussian, dc what
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -53,6 +54,7 @@ from mgvm.inference._planar_gaussian import (
 from mgvm.regression.engines.base import Accuracy, Engine, Posterior, Problem, Scored, Solution
 from mgvm.regression.engines.neighborhood import Neighborhood, Weights, default_count, embedding, query_weights
 from mgvm.regression.engines.tilted import Observations, Tilted
+from mgvm.regression.noise import bounded_likelihood
 from mgvm.regression.prediction import project_gaussians, project_natural, radial_precision
 from mgvm.regression.prior import NUGGET, GramKernel
 
@@ -478,6 +480,7 @@ class SweepSettings:
     damping: float = 0.6  # of those sweeps
     patience: int = 3  # steps after which inputs that stay so may fall silent,
     stubborn: float = 5e-3  # if no larger share of them does
+    sharpest: float = 1.7e4  # curvature of a likelihood on the grid of sweeps: that has 1,024 nodes at most
 
 
 @dataclass
@@ -538,11 +541,13 @@ class NeighborsPropagation:
         """Log-likelihoods on a grid that is fine enough for sweeps."""
         if self._made is None:
             observations = self.observations
-            widest = observations.noise.concentration(observations.rho) * float(observations.replicates.total.max())
+            noise, rho, replicates = observations.noise, observations.rho, observations.replicates
+            sharpest = self.settings.sharpest
+            widest = min(noise.concentration(rho) * float(replicates.total.max()), sharpest)
             # Cavities of neighbours that agree add some tens to the curvature; later steps choose their own grid.
-            count = int(np.clip(16 * np.ceil((20.0 + 7.5 * np.sqrt(widest + 20.0)) / 16.0), 64, 1024))
+            count = max(64, 16 * math.ceil((20.0 + 7.5 * math.sqrt(widest + 20.0)) / 16.0))
             nodes = periodic_grid(count)
-            values = observations.noise.likelihood(observations.rho, observations.replicates, nodes)[0]
+            values = bounded_likelihood(noise, rho, replicates, nodes, sharpest)[0]
             self._made = values, np.stack([np.cos(nodes), np.sin(nodes)]), radial_precision(observations.radial_scale)
         return self._made
 

@@ -15,7 +15,7 @@ import numpy as np
 from mgvm._grids import periodic_grid
 from mgvm._numerics.soft_circle import tilted_moments
 from mgvm._validation import FloatArray
-from mgvm.regression.noise import Noise, Replicates
+from mgvm.regression.noise import Noise, Replicates, bounded_likelihood
 from mgvm.regression.prediction import radial_precision
 
 
@@ -31,12 +31,18 @@ class Tilted(NamedTuple):
 
 @dataclass(frozen=True)
 class Observations:
-    """Replicates under a noise distribution, on the soft circle of radial scale τ (0 the circle, inf the plane)."""
+    """Replicates under a noise distribution, on the soft circle of radial scale τ (0 the circle, inf the plane).
+
+    Likelihoods are no sharper than what the finest grid resolves, to 1e-9: a direction is known to 0.0016 radians at
+    best. The noise itself is twice as wide at least, and the digits of a cavity beside so sharp a site
+    are half gone.
+    """
 
     replicates: Replicates
     noise: Noise
     rho: FloatArray
     radial_scale: float
+    sharpest: float = 4e5  # curvature of a likelihood
 
     @property
     def size(self) -> int:
@@ -45,7 +51,7 @@ class Observations:
 
     def tilted(self, cavity: FloatArray) -> Tilted:
         """Moments of cavity times radial factor times likelihood."""
-        width = self.noise.concentration(self.rho) * self.replicates.total
+        width = np.minimum(self.noise.concentration(self.rho) * self.replicates.total, self.sharpest)
         return self._blocks(cavity, _node_counts(cavity, width, self.radial_scale), with_likelihood=True)
 
     def cavities(self, cavity: FloatArray) -> Tilted:
@@ -79,9 +85,10 @@ class Observations:
         """Of some inputs; cavities change while the likelihood stays, so that it is kept where it is below 32 MB."""
         if self.size * nodes.size * (1 + self.rho.size) > 2**22:
             replicates = self.replicates if which.size == self.size else self.replicates.take(which)
-            return self.noise.likelihood(self.rho, replicates, nodes)
+            return bounded_likelihood(self.noise, self.rho, replicates, nodes, self.sharpest)
         if nodes.size not in self._known:
-            self._known[nodes.size] = self.noise.likelihood(self.rho, self.replicates, nodes)
+            found = bounded_likelihood(self.noise, self.rho, self.replicates, nodes, self.sharpest)
+            self._known[nodes.size] = found
         values, features = self._known[nodes.size]
         return (values, features) if which.size == self.size else (values[which], features[which])
 
