@@ -685,16 +685,25 @@ def _covariance_gradient(problem: DensePropagation, state: PropagationState, wei
 # ---- prediction -----------------------------------------------------------------------------------------------------
 
 
-def kriging_weights(precision: FloatArray, state: PropagationState) -> tuple[FloatArray, FloatArray]:
+def kriging_weights(
+    precision: FloatArray, state: PropagationState, *, stiff: float = 1e5
+) -> tuple[FloatArray, FloatArray]:
     """Mean weights K⁻¹m (2, N) and the shrinkage K⁻¹ - K⁻¹ΣK⁻¹ (2N, 2N) of a state, `precision` K⁻¹.
 
-    (1 - SΣ)S is the same without K⁻¹, which has digits to spare for its nugget; but where S is 1e8, as of many copies
-    of an angle, rounding is as large as the variance at a query.
+    (1 - SΣ)S is the same and takes no products of matrices, but loses 1e-16 S: where S is 1e8, as of many copies of an
+    angle, that is as large as the variance at a query. From `stiff` on K⁻¹ is taken, which has digits to spare.
     """
-    size = state.mean.shape[0]
-    full = precision if precision.shape[0] == 2 * size else np.kron(np.eye(2), precision)
-    shrinkage = full - full @ state.covariance @ full
-    return (full @ state.mean.T.ravel()).reshape(2, size), 0.5 * (shrinkage + shrinkage.T)
+    if np.abs(state.sites[:, 2:]).max() < stiff:
+        halves = _prior_times(state)
+        linear = np.concatenate([state.sites[:, 0], state.sites[:, 1]])
+        mean = np.stack([half @ linear for half in halves])
+        shrinkage = np.concatenate([_site_times(state, half) for half in halves])
+    else:
+        size = state.mean.shape[0]
+        full = precision if precision.shape[0] == 2 * size else np.kron(np.eye(2), precision)
+        mean = (full @ state.mean.T.ravel()).reshape(2, size)
+        shrinkage = full - full @ state.covariance @ full
+    return mean, 0.5 * (shrinkage + shrinkage.T)
 
 
 def krige(weights: FloatArray, shrinkage: FloatArray, cross: Cross) -> tuple[FloatArray, FloatArray]:
