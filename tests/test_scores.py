@@ -241,6 +241,14 @@ class TestErrors:
         y, y_hat = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([[1.1, 2.0], [2.0, -1.0]])
         assert scores.snr(scale * y, scale * y_hat) == pytest.approx(scores.snr(y, y_hat))
 
+    @pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e-160, 1e160, 1e307])
+    def test_snr_of_numbers_whose_squares_leave_the_doubles(self, scale):
+        # Both powers became 0 or infinite: an estimate of nothing was called exact. 1e-310 has 13 digits.
+        y, y_hat = np.array([[3.0, 4.0], [0.0, 5.0]]), np.array([[3.0, 3.0], [2.0, 5.0]])
+        assert scores.snr(scale * y, scale * y_hat) == pytest.approx(10.0, abs=1e-11)
+        assert scores.snr(scale * y, 0.0 * y) == pytest.approx(0.0, abs=1e-12)
+        assert scores.snr(scale * y, -scale * y) == pytest.approx(-20.0 * np.log10(2.0), abs=1e-11)
+
 
 class TestBadInput:
     dist = VonMises(0.0, 1.0)
