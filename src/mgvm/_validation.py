@@ -174,6 +174,22 @@ def moderate_scale(least: FloatArray, most: FloatArray, name: str, reach: float 
         raise ValueError(f"the columns of {name} vary by {spread:.3g} at most, whose square underflows; scale them up")
 
 
+def observed(value: ArrayLike, name: str) -> FloatArray:
+    """Observed angles that may be none: finite, with a warning where they look like degrees."""
+    array = angles(value, name)
+    if array.size:
+        _check_data(array, name)
+    return array
+
+
+def observed_or_nan(value: ArrayLike, name: str) -> FloatArray:
+    """The same where NaN marks a missing one."""
+    array = finite_or_nan(value, name)
+    if array.size:
+        _check_data(np.where(np.isnan(array), 0.0, array), name)
+    return array
+
+
 def angles(value: ArrayLike, name: str = "angles") -> FloatArray:
     """Angles in radians: any finite real number."""
     array = real(value, name)

@@ -60,7 +60,7 @@ class Distribution(Protocol):
 
 def _observations(y: ArrayLike, batch: tuple[int, ...], owner: str) -> FloatArray:
     """Angles broadcast against a batch shape."""
-    return check.broadcast(**{"y": check.angles(y, "y"), owner: np.empty(batch)})[0]
+    return check.broadcast(**{"y": check.observed(y, "y"), owner: np.empty(batch)})[0]
 
 
 def log_score(dist: Distribution, y: ArrayLike) -> FloatArray:
@@ -232,6 +232,8 @@ def angular_error(prediction: ArrayLike, y: ArrayLike) -> FloatArray:
     >>> round(float(scores.angular_error(3.0, -3.0)), 4)
     0.2832
     """
+    for name, values in (("prediction", prediction), ("y", y)):
+        check.observed_or_nan(values, name)
     return np.abs(difference(prediction, y))
 
 

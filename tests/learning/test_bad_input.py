@@ -72,7 +72,7 @@ def test_a_sampled_likelihood_of_too_few_rows_is_refused_at_once(count):
 @pytest.mark.parametrize("learn", [edge_tests, regularization_path])
 @pytest.mark.parametrize("weighted", [False, True])
 def test_copies_of_a_few_rows_select_no_edges(learn, weighted):
-    # Copies made the Gram matrices singular: paths overflowed or never came to an end. Weights below rounding do as well.
+    # Copies made the Gram matrices singular: paths overflowed or did not end. So do weights below rounding.
     x = np.random.default_rng(0).vonmises(0.5, 2.0, (30, 3))
     weights = np.where(np.arange(30) < 3, 1.0, 1e-100) if weighted else None
     rows = x if weighted else np.repeat(x[:3], 10, axis=0)

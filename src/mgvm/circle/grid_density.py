@@ -325,8 +325,8 @@ def _refuse_overflow(masses: FloatArray, count: int) -> None:
     if not (np.isfinite(total) & (total != 0.0)).all():
         raise ValueError(
             f"the grid of {count} nodes is too coarse: the log density changes by thousands of nats from one node to "
-            "the next, and between them it would leave the doubles; evaluate it on a finer grid, or give nodes that are "
-            "closer where the mass is"
+            "the next, and between them it would leave the doubles; evaluate it on a finer grid, or give nodes that "
+            "are closer where the mass is"
         )
 
 

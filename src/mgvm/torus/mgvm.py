@@ -126,7 +126,7 @@ class MGvM(FrozenValue):
             size, pull = centre.size // 2, W @ centre
         if not np.isfinite(pull).all():
             raise ValueError(
-                f"mean of up to {np.abs(centre).max():.3g} under a covariance of at least {np.abs(cov).min():.3g} pulls "
+                f"mean of up to {np.abs(centre).max():.3g} is so far off, beside cov, that it pulls "
                 "beyond the doubles; such angles are exactly known"
             )
         return cls(pull[:size] + 1j * pull[size:], *forms.precision_to_natural(W, size))

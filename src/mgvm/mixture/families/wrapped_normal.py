@@ -91,7 +91,7 @@ class WrappedFamily:
         white, _, inverse_spread, log_scale = _factors(parameters.cov)
         # Log densities 60 nats below a row's largest add 1e-26 of it and are left out.
         dists = (np.array(parameters.mean), white, inverse_spread, log_scale, 60.0)
-        # Within a turn: the kernel's own reduction leaves a rest of 10⁸⁴ turns of a number of 10¹⁰⁰, and walks them all.
+        # Within a turn: the kernel's own reduction leaves a rest of 10⁸⁴ turns of 10¹⁰⁰, and walks them all.
         image_log_densities(np.array(wrap(x), order="C"), dists, out)
         return out
 
