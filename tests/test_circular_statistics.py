@@ -143,6 +143,9 @@ class TestUniformity:
         # Two uniform angles are at most a gap g apart with probability g/π.
         assert angles.rayleigh_test([0.0, gap]).p_value == pytest.approx(gap / np.pi, rel=1e-12)
 
+    def test_no_p_value_is_above_one(self):
+        assert _walk_tail(0.0, 2, 2.0) == 1.0
+
     @pytest.mark.parametrize("lack", [1e-12, 1e-6, 1e-3, 0.04])
     def test_three_angles_next_to_each_other(self, lack):
         # Two of them add up to 2 cos u, u uniform; the third joins them by more than 3 - lack with probability
@@ -331,6 +334,12 @@ class TestCorrelation:
             angles.circular_linear_correlation([0.0, 1.0, 2.0, 3.0], [5, 5, 5, 5])
         with pytest.raises(ValueError, match="fewer than three distinct angles"):
             angles.circular_linear_correlation([0.0, 1.0, 0.0, 1.0], [5, 6, 7, 8])
+
+    @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e306])
+    def test_numbers_whose_squares_leave_the_doubles(self, scale):
+        x, z = np.linspace(0.0, 3.0, 9), np.linspace(-3.0, 4.0, 9) ** 2
+        expected = angles.circular_linear_correlation(x, z, 99, rng=0)
+        assert angles.circular_linear_correlation(x, scale * z, 99, rng=0) == pytest.approx(expected, rel=1e-12)
 
     @pytest.mark.parametrize("method", ["jammalamadaka_sengupta", "fisher_lee"])
     def test_no_correlation_is_beyond_one(self, method):

@@ -237,7 +237,7 @@ def _walk_tail(
     if size == 1:
         return 1.0
     if size == 2:
-        return 4.0 / np.pi * math.asin(math.sqrt(min(0.25 * lack, 0.5)))
+        return min(4.0 / np.pi * math.asin(math.sqrt(min(0.25 * lack, 0.5))), 1.0)
     if lack < next_to_end:
         return _walk_tail_at_its_end(lack, size)
     tail = 0.0
@@ -644,10 +644,11 @@ def circular_linear_correlation(x: ArrayLike, z: ArrayLike, n_resamples: int = 9
     angles, numbers = _pairs(_flat_angles(x, "x"), numbers, least=4)
     basis = np.column_stack([np.cos(angles), np.sin(angles)])
     basis, heights, _ = np.linalg.svd(basis - basis.mean(axis=0), full_matrices=False)
+    numbers = numbers / (np.abs(numbers).max() or 1.0)  # whose squares neither overflow nor underflow
     numbers = numbers - numbers.mean()
     if heights[-1] <= 1e-12 * math.sqrt(angles.size):
         raise ValueError("x has fewer than three distinct angles, so that cos x tells sin x; compare two means instead")
-    if not np.abs(numbers).max() > 1e-12 * np.abs(np.asarray(z, dtype=float)).max():
+    if not np.abs(numbers).max() > 1e-12:
         raise ValueError("all z are equal: a constant has no correlation")
     numbers = numbers / np.sqrt(numbers @ numbers)
 
