@@ -38,6 +38,7 @@ from scipy.special import i0e, i1e
 
 import mgvm
 from mgvm import (
+    CircularFeatures,
     CircularGPRegressor,
     CircularPCA,
     CircularRegressor,
@@ -53,8 +54,18 @@ from mgvm import (
     WrappedNormal,
     angles,
     cli,
+    scores,
 )
-from mgvm.inference import ConvergenceWarning, exact_chain, exact_grid, expectation_propagation, gibbs
+from mgvm.inference import (
+    ConvergenceWarning,
+    annealed_log_normalizer,
+    exact_chain,
+    exact_grid,
+    expectation_propagation,
+    gibbs,
+    mean_field,
+)
+from mgvm.learning import edge_tests, fit_torus, regularization_path
 from mgvm.pca import PPCA
 from mgvm.regression import RecalibratedRegressor
 from mgvm.regression.baselines import (
@@ -548,6 +559,223 @@ def _finite(*values: Any) -> str:
     return "" if all(np.isfinite(np.asarray(value, dtype=float)).all() for value in values) else "not finite"
 
 
+TESTS: dict[str, Callable[[Any], Any]] = {
+    "rayleigh_test": angles.rayleigh_test,
+    "kuiper_test": angles.kuiper_test,
+    "watson_test": angles.watson_test,
+    "watson_two_sample_test": lambda x: angles.watson_two_sample_test(x, [0.1, 2.0, 4.0], 99, rng=0),
+    "mardia_watson_wheeler_test": lambda x: angles.mardia_watson_wheeler_test(x, [0.1, 2.0, 4.0], 99, rng=0),
+    "jammalamadaka_sengupta": lambda x: angles.circular_correlation(x, x, n_resamples=99, rng=0),
+    "fisher_lee": lambda x: angles.circular_correlation(x, x, "fisher_lee", n_resamples=99, rng=0),
+    "circular_linear_correlation": lambda x: angles.circular_linear_correlation(x, x, 99, rng=0),
+}
+INTERVALS = {
+    method: partial(angles.mean_interval, method=method, n_resamples=199, rng=0)
+    for method in ("likelihood", "bootstrap")
+}
+SCORES: dict[str, Callable[[Any, Any], Any]] = {
+    "log_score": scores.log_score,
+    "crps": scores.crps,
+    "pit": scores.pit,
+    "coverage": lambda dist, y: scores.coverage(dist, y, 0.5),
+    "crps of draws": lambda dist, y: scores.crps(y, 0.3),
+    "angular_error": lambda dist, y: scores.angular_error(y, 0.3),
+    "snr": lambda dist, y: scores.snr(y, np.zeros_like(y)),
+}
+
+
+def odd_counts(rng: np.random.Generator, n: int = 24) -> dict[str, Any]:
+    """How often each angle was seen, beside what weights may be."""
+    sizes = {f"of 1e{digits}": np.full(n, 10.0**digits) for digits in (3, 6, 12, 14, 16, 18, 300)}
+    return {**odd_weights(rng, n), **sizes, "one of many": np.where(np.arange(n), 1, 10**12)}
+
+
+def sweep_statistics(rng: np.random.Generator) -> Iterator[Verdict]:
+    """Tests, correlations, intervals, units, scores and features of odd angles and counts."""
+    while True:
+        data, counts = odd_angles(rng), odd_counts(rng)
+        size = int(rng.choice([2, 3, 4, 10, 199, 201, 1000, 20_000]))
+        data["even steps"] = 2.0 * np.pi * (np.arange(size) + rng.random()) / size
+        data["next to each other"] = rng.uniform(-3, 3) + 10.0 ** rng.uniform(-320, -1) * rng.normal(size=size)
+        for case, x in data.items():
+            for name, test in TESTS.items():
+                verdict = judge(partial(test, x), partial(_ask_test, name=name, case=case))
+                yield verdict._replace(note=f"{name}, {case} ({np.size(x)}): {verdict.note}")
+            for name, interval in INTERVALS.items():
+                verdict = judge(partial(interval, x), _ask_interval)
+                yield verdict._replace(note=f"mean_interval, {name}, {case}: {verdict.note}")
+            for unit in ("radians", "degrees", "compass", "hours"):
+                verdict = judge(partial(angles.to_radians, x, unit), _ask_wrapped)
+                yield verdict._replace(note=f"to_radians, {unit}, {case}: {verdict.note}")
+                column = x if np.ndim(x) != 1 else pd.DataFrame({"x": np.ma.filled(x, 0.0)})
+                verdict = judge(partial(CircularFeatures(2, unit=unit).fit_transform, column), _ask_unit_circle)
+                yield verdict._replace(note=f"CircularFeatures, {unit}, {case}: {verdict.note}")
+            dist = VonMises(0.3, 10.0 ** rng.uniform(-3, 8))
+            for name, score in SCORES.items():
+                verdict = judge(partial(score, dist, x), partial(_ask_score, case=case))
+                yield verdict._replace(note=f"{name}, {case}: {verdict.note}")
+        for case, count in counts.items():
+            for name in ("rayleigh_test", "kuiper_test", "watson_test"):
+                verdict = judge(
+                    partial(getattr(angles, name), data["plain"], count), partial(_ask_test, name=name, case=case)
+                )
+                yield verdict._replace(note=f"{name}, counts {case}: {verdict.note}")
+            for name, interval in INTERVALS.items():
+                verdict = judge(partial(interval, data["plain"], counts=count), _ask_interval)
+                yield verdict._replace(note=f"mean_interval, {name}, counts {case}: {verdict.note}")
+            for statistic in STATISTICS:
+                verdict = judge(partial(statistic, data["plain"], count), partial(_is_missing, case=case))
+                yield verdict._replace(note=f"{statistic.__name__}, weights {case}: {verdict.note}")
+
+
+def _ask_test(result: Any, name: str, case: str) -> str:
+    """A p-value, small for equal angles, one for even steps."""
+    statistic, p_value = result
+    uniformity = name in ("rayleigh_test", "kuiper_test", "watson_test")
+    if not (np.isfinite(statistic) and 0.0 <= p_value <= 1.0):
+        return f"{result}"
+    if uniformity and case == "even steps" and p_value < 0.9:
+        return f"angles in even steps have p = {p_value:.3g}"
+    return f"equal angles have p = {p_value:.3g}" if uniformity and case == "one value" and p_value > 1e-6 else ""
+
+
+def _ask_interval(found: Any) -> str:
+    inside = found.low <= found.high <= found.low + 2.0 * np.pi + 1e-12
+    return "" if inside and (found.is_whole_circle or np.isfinite(found.mean)) else f"{found}"
+
+
+def _ask_wrapped(x: Any) -> str:
+    known = x[~np.isnan(x)]
+    return "" if (known >= -np.pi).all() and (known < np.pi).all() else f"from {known.min()} to {known.max()}"
+
+
+def _ask_unit_circle(features: Any) -> str:
+    values = np.asarray(features)
+    off = np.abs(np.hypot(values[:, 0], values[:, 1]) - 1.0)
+    return "" if not (off > 1e-12).any() else f"off the circle by {np.nanmax(off):.2g}"
+
+
+def _ask_score(value: Any, case: str) -> str:
+    return (
+        ""
+        if case in ("NaN inside", "None inside", "NaN alone", "masked")
+        else ""
+        if not np.isnan(value).any()
+        else "NaN"
+    )
+
+
+def odd_couplings(rng: np.random.Generator) -> dict[str, Callable[[], Any]]:
+    """Ways to make a distribution of several angles, right and wrong."""
+    size = int(rng.integers(1, 5))
+    a = 10.0 ** rng.uniform(-3, 3) * np.exp(1j * rng.uniform(-np.pi, np.pi, size))
+    half = np.triu(rng.normal(size=(size, size)) + 1j * rng.normal(size=(size, size)), 1)
+    P, chain = half + half.conj().T, np.eye(size, k=1) + np.eye(size, k=-1)
+    strength = 10.0 ** rng.uniform(-320, 20)
+    return {
+        "plain": lambda: MGvM(a, P=P),
+        "any strength": lambda: MGvM(a, P=strength * P),
+        "a chain of any strength": lambda: MGvM(a, P=strength * chain),
+        "any field": lambda: MGvM(strength * a, P=P),
+        "subnormal": lambda: MGvM(5e-324 * np.ones(size), P=5e-324 * chain),
+        "none": lambda: MGvM(np.zeros(size)),
+        "not Hermitian": lambda: MGvM(a, P=half),
+        "NaN inside": lambda: MGvM(a, P=np.nan * P),
+        "of another shape": lambda: MGvM(a, P=np.zeros((size + 1, size))),
+        "sums and second harmonics": lambda: MGvM(a, b=a, Q=half + half.T),
+        "a batch": lambda: MGvM(np.stack([a, 2.0 * a]), P=P),
+        "a Gaussian": lambda: MGvM.from_gaussian(
+            strength * np.ones(2 * size), 10.0 ** rng.uniform(-20, 20) * np.eye(2 * size)
+        ),
+        "a sine model": lambda: MGvM.from_sine(np.zeros(size), np.abs(a), strength * chain),
+    }
+
+
+def odd_given(rng: np.random.Generator) -> dict[str, Any]:
+    """What the first of three angles may be given as, or other angles."""
+    first = {f"the first as {case}": {0: x} for case, x in odd_angles(rng, 5).items()}
+    return {**first, "nothing": {}, "too many": {7: 0.1}, "all": {0: 0.0, 1: 0.0, 2: 0.0}, "no mapping": [0.3]}
+
+
+ENGINES: dict[str, Callable[[Any], Any]] = {
+    "log_normalizer": lambda d: d.log_normalizer(rng=0),
+    "sample": lambda d: d.sample(3, rng=0),
+    "exact_grid": lambda d: exact_grid(d).moments,
+    "exact_chain": lambda d: exact_chain(d).marginals.moment(1),
+    "gibbs": lambda d: gibbs(d, 100, rng=0).samples,
+    "mean_field": lambda d: mean_field(d, rng=0).marginals.moment(1).view(float),
+    "expectation_propagation": lambda d: expectation_propagation(d).marginals.moment(1).view(float),
+    "annealed_log_normalizer": lambda d: annealed_log_normalizer(d, rng=0).log_normalizer,
+    "natural_vector": lambda d: d.natural_vector(),
+}
+LEARNERS: dict[str, Callable[[Any, Any], Any]] = {
+    "likelihood": lambda x, w: fit_torus(x, "likelihood", weights=w, rng=0),
+    "pseudo_likelihood": lambda x, w: fit_torus(x, "pseudo_likelihood", weights=w, rng=0),
+    "score_matching": lambda x, w: fit_torus(x, "score_matching", weights=w, rng=0),
+    "differences": lambda x, w: fit_torus(x, submodel="differences", order=1, weights=w, rng=0),
+    "a penalty": lambda x, w: fit_torus(x, "pseudo_likelihood", penalty=0.1, weights=w, rng=0),
+    "edges by EBIC": lambda x, w: fit_torus(x, "pseudo_likelihood", penalty="ebic", weights=w, rng=0),
+    "edge_tests": lambda x, w: edge_tests(x, weights=w),
+    "regularization_path": lambda x, w: regularization_path(x, weights=w),
+}
+
+
+def sweep_torus(rng: np.random.Generator) -> Iterator[Verdict]:
+    """Distributions of several angles as they are made, asked, conditioned and learnt."""
+    while True:
+        yield from _ask_couplings(rng)
+        x = rng.vonmises(rng.uniform(-3, 3), 10.0 ** rng.uniform(-1, 1), (30, 3))
+        models: list[Any] = [
+            MGvM([1.0, 2.0, 1j], P=np.ones((3, 3)) - np.eye(3)),
+            MultivariateWrappedNormal(np.zeros(3), 10.0 ** rng.uniform(-2, 1) * (0.5 + 0.5 * np.eye(3))),
+        ]
+        models += [
+            TorusMixture(2, component=component, random_state=0).fit(x)
+            for component in ("mgvm", "directed", "von_mises", "wrapped_normal")
+        ]
+        for case, given in odd_given(rng).items():
+            for model in models:
+                verdict = judge(partial(model.conditional, given), lambda d: "")
+                yield verdict._replace(note=f"conditional of {model}, {case}: {verdict.note}")
+        for case, y in odd_angles(rng, 6).items():
+            rows = np.ma.stack([y, y, y], axis=1) if isinstance(y, np.ndarray) and y.ndim == 1 else y
+            for model in models[2:]:
+                for name in ("score_samples", "predict_proba"):
+                    verdict = judge(partial(getattr(model, name), rows), _finite)
+                    yield verdict._replace(note=f"{name} of {model}, {case}: {verdict.note}")
+        yield from _ask_learners(rng)
+
+
+def _ask_couplings(rng: np.random.Generator) -> Iterator[Verdict]:
+    for case, make in odd_couplings(rng).items():
+        made = attempt(make)
+        if made.unclear or made.failed:
+            yield Verdict("unclear", f"couplings {case}: {made.unclear}") if made.unclear else REFUSED
+            continue
+        for name, engine in ENGINES.items():
+            done = judge(partial(engine, made.value), lambda found: _finite(np.real(found)))
+            yield done._replace(note=f"{name} of {made.value}, {case}, a {made.value.a}: {done.note}")
+
+
+def _ask_learners(rng: np.random.Generator) -> Iterator[Verdict]:
+    """Learners of few different rows, narrow ones, with gaps and wild weights: silent where they diverge."""
+    distinct, copies, size = int(rng.integers(2, 40)), int(rng.choice([1, 3, 30])), int(rng.integers(1, 5))
+    x = np.repeat(rng.vonmises(0.5, 10.0 ** rng.uniform(-1, 3), (distinct, size)), copies, axis=0)
+    x = x + rng.choice([0.0, 1e-12, 1e-8, 1e-3]) * rng.normal(size=x.shape)
+    x = np.where(rng.random(x.shape) < rng.choice([0.0, 0.1]), np.nan, x)
+    weights = 10.0 ** rng.uniform(-rng.choice([2.0, 200.0]), 2.0, len(x)) if rng.random() < 0.3 else None
+    for name, learn in LEARNERS.items():
+        done = attempt(partial(learn, x, weights))
+        note = f"{name}, {copies} x {distinct} rows of {size} angles, weights {weights is not None}"
+        if done.unclear or done.failed:
+            yield Verdict("unclear", f"{note}: {done.unclear}") if done.unclear else REFUSED
+        elif not getattr(done.value, "converged", True):
+            yield REFUSED if done.warned else Verdict("silent", f"{note}: not converged, and no warning")
+        else:
+            off = hasattr(done.value, "P") and not (np.isfinite(done.value.a).all() and np.isfinite(done.value.P).all())
+            yield Verdict("wrong", f"{note}: parameters are not finite") if off else RIGHT
+
+
 # ---- sweeps of files ------------------------------------------------------------------------------------------------
 
 
@@ -829,11 +1057,13 @@ SWEEPS = {
         sweep_parameters, "harmonics from 5e-324 to 1e15: normaliser, moments, density, draws", 0.08, 20
     ),
     "grids": Sweep(sweep_grids, "densities on a grid with zeros", 0.06, 10),
-    "rings": Sweep(sweep_rings, "Gibbs on frustrated rings and separate groups", 0.14, 7),
-    "hard": Sweep(sweep_hard, "expectation propagation and Gibbs on contradicting couplings", 0.18, 6),
+    "rings": Sweep(sweep_rings, "Gibbs on frustrated rings and separate groups", 0.12, 7),
+    "hard": Sweep(sweep_hard, "expectation propagation and Gibbs on contradicting couplings", 0.15, 6),
     "fits": Sweep(sweep_fits, "fits on the circle: odd types, shapes, scales, weights", 0.12, 300),
-    "regressors": Sweep(sweep_regressors, "regressors: odd inputs and angles, one distinct input", 0.2, 60),
+    "regressors": Sweep(sweep_regressors, "regressors: odd inputs and angles, one distinct input", 0.17, 60),
     "rows": Sweep(sweep_rows, "fits of several angles, mixtures, circular PCA", 0.1, 60),
+    "statistics": Sweep(sweep_statistics, "tests, intervals, units and scores: odd angles and counts", 0.03, 300),
+    "torus": Sweep(sweep_torus, "several angles: odd couplings, queries, copies of rows, gaps", 0.05, 150),
     "tables": Sweep(sweep_tables, "damaged tables, bombs, names of megabytes, units not said", 0.04, 60),
     "models": Sweep(sweep_models, "changed and cut model files", 0.02, 100),
     "writers": Sweep(sweep_writers, "SIGINT, SIGKILL, full and read-only disks, no folder while writing", 0.04, 17),

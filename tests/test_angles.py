@@ -183,6 +183,13 @@ class TestReduction:
         weights = np.array([1.0, 0.0, 1.0])[:, None, None]
         assert_allclose(statistic(self.x, weights, axis=0), statistic(self.x[[0, 2]], axis=0), rtol=1e-12)
 
+    @pytest.mark.parametrize("unit", [1e308, 1e300, 5e-324, 1e-320])
+    def test_weights_at_the_ends_of_the_doubles(self, statistic, unit):
+        # Sums of the largest overflowed; products of the least with a cosine were rounded to whole multiples of 5e-324.
+        assert_allclose(statistic(self.x, np.full(60, unit).reshape(3, 4, 5)), statistic(self.x), rtol=1e-12)
+        rows = np.broadcast_to(np.array([unit, 1.0, 2.0])[:, None, None], (3, 4, 5))
+        assert_allclose(statistic(self.x, rows, axis=(1, 2)), statistic(self.x, axis=(1, 2)), rtol=1e-12)
+
     def test_nan_policies(self, statistic):
         x = self.x[0].copy()
         x[1, 2] = np.nan

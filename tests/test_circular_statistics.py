@@ -1,6 +1,7 @@
 """Tests, correlations and intervals of mgvm.angles: definitions, textbooks, simulation, bad input."""
 
 import math
+import warnings
 
 import numpy as np
 import pytest
@@ -9,7 +10,14 @@ from naive import circular_tests as naive
 from numpy.testing import assert_allclose
 
 from mgvm import angles
-from mgvm._circular_statistics import _kuiper_within, _walk_tail, _walk_tail_by_saddlepoint, _watson_tail
+from mgvm._circular_statistics import (
+    _kuiper_beyond,
+    _kuiper_within,
+    _walk_tail,
+    _walk_tail_at_its_end,
+    _walk_tail_by_saddlepoint,
+    _watson_tail,
+)
 from mgvm.angles import DegreesWarning
 
 ONE_SAMPLE = [angles.rayleigh_test, angles.kuiper_test, angles.watson_test]
@@ -81,7 +89,7 @@ class TestUniformity:
     def test_the_far_tail_goes_on_where_the_series_ends(self, size):
         resultant = next(r for r in np.linspace(0.1 * size, size, 2000) if _walk_tail(r, size) < 3e-9)
         # The saddlepoint density is off by a factor 1 + O(1/n), 1.08 for n = 10.
-        assert _walk_tail_by_saddlepoint(resultant, size) == pytest.approx(3e-9, rel=2.0 / size + 0.03)
+        assert _walk_tail_by_saddlepoint(size - resultant, size) == pytest.approx(3e-9, rel=2.0 / size + 0.03)
         assert 0.0 < _walk_tail(0.999 * size, size) < 1e-9
 
     @pytest.mark.parametrize("size", [2, 3, 8, 40, 200])
@@ -123,6 +131,69 @@ class TestUniformity:
     @pytest.mark.parametrize("test", ONE_SAMPLE)
     def test_equal_angles_tell_all(self, test):
         assert test(np.full(30, 1.0)).p_value < 1e-12
+
+    @pytest.mark.parametrize("size", [4, 5, 24, 201, 100_000])
+    def test_rayleigh_of_angles_next_to_each_other(self, size):
+        # The resultant of all equal angles is n, where Newton's and Brent's methods have nothing to find.
+        assert angles.rayleigh_test(np.full(size, 0.7)).p_value == 0.0
+        assert 0.0 <= angles.rayleigh_test(0.7 + 1e-9 * uniform(np.random.default_rng(0), size)).p_value < 1e-20
+
+    @pytest.mark.parametrize("gap", [1e-300, 1e-9, 1e-3, 1.0, 3.0])
+    def test_rayleigh_of_two_angles_is_their_gap(self, gap):
+        # Two uniform angles are at most a gap g apart with probability g/π.
+        assert angles.rayleigh_test([0.0, gap]).p_value == pytest.approx(gap / np.pi, rel=1e-12)
+
+    def test_no_p_value_is_above_one(self):
+        assert _walk_tail(0.0, 2, 2.0) == 1.0
+
+    @pytest.mark.parametrize("lack", [1e-12, 1e-6, 1e-3, 0.04])
+    def test_three_angles_next_to_each_other(self, lack):
+        # Two of them add up to 2 cos u, u uniform; the third joins them by more than 3 - lack with probability
+        # arccos(c)/π, 1 - c = 4 sin((U + u)/2) sin((U - u)/2) (6 - lack) … over 4 cos u, 4 sin²(U/2) = lack.
+        most = 2.0 * math.asin(0.5 * math.sqrt(lack))
+        nodes, weights = np.polynomial.legendre.leggauss(60)
+        turn = 0.25 * np.pi * (nodes + 1.0)  # u = U sin(turn): the root at the end becomes smooth
+        u = most * np.sin(turn)
+        excess = 4.0 * np.sin(0.5 * (most + u)) * np.sin(0.5 * (most - u))
+        third = 2.0 * np.arcsin(np.sqrt(excess * (2.0 * np.cos(u) + 4.0 - lack) / (8.0 * np.cos(u))))
+        expected = 2.0 / np.pi**2 * 0.25 * np.pi * (weights @ (third * most * np.cos(turn)))
+        assert _walk_tail(3.0 - lack, 3, lack) == pytest.approx(expected, rel=0.1 * lack**2 + 1e-12)
+
+    @pytest.mark.parametrize("size", [3, 4, 5, 8])
+    def test_the_end_of_a_walk_joins_its_series(self, size):
+        # The series is cut at 1e-5 for three steps and 1e-9 for more.
+        assert _walk_tail_at_its_end(0.05, size) == pytest.approx(_walk_tail(size - 0.05, size), rel=2e-3)
+
+    @pytest.mark.parametrize("size", [2, 3, 4, 5, 10, 200])
+    def test_kuiper_of_angles_next_to_each_other(self, size):
+        # All within an arc of a turn times s, V > 1 - s: n s^(n - 1).
+        assert angles.kuiper_test(np.full(size, 0.7)).p_value < 1e-15
+        share = 1e-3
+        packed = np.linspace(0.0, share * 2.0 * np.pi, size)
+        test = angles.kuiper_test(packed)
+        assert test.p_value == pytest.approx(size * (1.0 - test.statistic) ** (size - 1), rel=1e-9)
+
+    @pytest.mark.parametrize("size", [2, 3, 4, 10, 50])
+    @pytest.mark.parametrize("v", [0.5, 0.61, 0.8, 0.95])
+    def test_kuipers_far_tail_against_its_bands(self, size, v):
+        # Stephens' sum against the Poisson steps, whose sums are rounded a few hundred times.
+        assert _kuiper_beyond(v, size) == pytest.approx(1.0 - _kuiper_within(v, size), abs=1e-12)
+
+    @pytest.mark.parametrize("size", [200, 201, 1000, 10_000, 100_000])
+    def test_even_steps_are_as_uniform_as_can_be(self, size):
+        x = 2.0 * np.pi * (np.arange(size) + 0.3) / size
+        assert [test(x).p_value for test in ONE_SAMPLE] == pytest.approx([1.0] * 3, abs=1e-9)
+
+    @pytest.mark.parametrize("test", ONE_SAMPLE)
+    def test_counts_are_not_unpacked(self, test):
+        # 10^15 repetitions fit in no memory, 10^18 and 10^300 in no integer.
+        x = np.linspace(0.0, 6.0, 7)
+        with warnings.catch_warnings():
+            warnings.filterwarnings("ignore", "watson_test takes|kuiper_test takes")
+            assert np.isfinite(test(x, np.full(7, 1e15))).all()
+        for huge in (1e18, 1e300, 1.7e308):
+            with pytest.raises(ValueError, match="counts add up to .* doubles tell none apart; scale them down"):
+                test(x, np.full(7, huge))
 
     def test_rounded_angles_are_warned_of(self):
         months = angles.from_hours(np.random.default_rng(0).integers(0, 12, 300), 12)
@@ -264,6 +335,17 @@ class TestCorrelation:
         with pytest.raises(ValueError, match="fewer than three distinct angles"):
             angles.circular_linear_correlation([0.0, 1.0, 0.0, 1.0], [5, 6, 7, 8])
 
+    @pytest.mark.parametrize("scale", [1e-300, 1e-160, 1e160, 1e306])
+    def test_numbers_whose_squares_leave_the_doubles(self, scale):
+        x, z = np.linspace(0.0, 3.0, 9), np.linspace(-3.0, 4.0, 9) ** 2
+        expected = angles.circular_linear_correlation(x, z, 99, rng=0)
+        assert angles.circular_linear_correlation(x, scale * z, 99, rng=0) == pytest.approx(expected, rel=1e-12)
+
+    @pytest.mark.parametrize("method", ["jammalamadaka_sengupta", "fisher_lee"])
+    def test_no_correlation_is_beyond_one(self, method):
+        x = np.where(np.arange(24) % 3, 0.0, 1.0)
+        assert angles.circular_correlation(x, x, method=method, n_resamples=9, rng=0).statistic <= 1.0
+
 
 class TestMeanInterval:
     def test_profile_likelihood_at_the_ends(self):
@@ -323,6 +405,10 @@ class TestMeanInterval:
             found = angles.mean_interval(x, method=method, rng=0)
             assert found.is_whole_circle
             assert found.contains(1.0)
+
+    def test_a_bootstrap_of_too_few_resamples_is_refused(self):
+        with pytest.raises(ValueError, match=r"n_resamples = 999 tell no quantile at confidence 0.9999; take more"):
+            angles.mean_interval(TREES, 0.9999, method="bootstrap", n_resamples=999, rng=0)
 
     def test_counts_and_bad_input(self):
         x = [0.1, 0.5, 1.2]

@@ -9,7 +9,7 @@ from naive import scores as naive
 from numpy.testing import assert_allclose, assert_array_equal
 
 import mgvm
-from mgvm import scores
+from mgvm import angles, scores
 from mgvm.angles import DegreesWarning
 
 KAPPAS = [0.1, 1.0, 10.0, 100.0, 1e3, 1e4, 1e5, 1e6]
@@ -37,7 +37,7 @@ class TestAngularFromDistribution:
     @pytest.mark.parametrize("mu", [0.0, 3.1, -np.pi / 2])
     def test_all_concentrations_against_the_fourier_series(self, kappa, mu):
         dist, scale = VonMises(mu, kappa), 1 / np.sqrt(kappa)
-        y = mu + np.array([0.0, 0.3 * scale, 2 * scale, -5 * scale, 0.5, np.pi / 2, 2.0, np.pi])
+        y = angles.wrap(mu + np.array([0.0, 0.3 * scale, 2 * scale, -5 * scale, 0.5, np.pi / 2, 2.0, np.pi]))
         expected = [naive.crps_from_moments(dist.moments, v) for v in y]
         assert_allclose(scores.crps(dist, y), expected, rtol=0, atol=2e-13)
 
@@ -174,7 +174,7 @@ class TestCalibration:
 
     def test_pit_of_draws_is_uniform_and_inside_the_unit_interval(self):
         dist = VonMises(2.5, 2.0)
-        u = scores.pit(dist, dist.sample(2000, np.random.default_rng(4)) + 4 * np.pi)
+        u = scores.pit(dist, dist.sample(2000, np.random.default_rng(4)) + 2 * np.pi * np.tile([0, -1], 1000))
         assert scipy.stats.kstest(u, "uniform").pvalue > 1e-5
         ends = scores.pit(dist, [-np.pi, np.pi, np.nextafter(np.pi, 0)])
         assert_allclose(ends, [0, 0, 1], atol=1e-12)
@@ -225,7 +225,7 @@ class TestCalibration:
 
 
 class TestErrors:
-    @given(st.floats(-50, 50), st.floats(-50, 50))
+    @given(st.floats(-12, 12), st.floats(-12, 12))
     def test_angular_error_is_the_short_way(self, a, b):
         error = scores.angular_error(a, b)
         assert 0 <= error <= np.pi
@@ -240,6 +240,14 @@ class TestErrors:
     def test_snr_ignores_the_unit(self, scale):
         y, y_hat = np.array([[1.0, 2.0], [3.0, -1.0]]), np.array([[1.1, 2.0], [2.0, -1.0]])
         assert scores.snr(scale * y, scale * y_hat) == pytest.approx(scores.snr(y, y_hat))
+
+    @pytest.mark.parametrize("scale", [1e-310, 1e-200, 1e-160, 1e160, 1e307])
+    def test_snr_of_numbers_whose_squares_leave_the_doubles(self, scale):
+        # Both powers became 0 or infinite: an estimate of nothing was called exact. 1e-310 has 13 digits.
+        y, y_hat = np.array([[3.0, 4.0], [0.0, 5.0]]), np.array([[3.0, 3.0], [2.0, 5.0]])
+        assert scores.snr(scale * y, scale * y_hat) == pytest.approx(10.0, abs=1e-11)
+        assert scores.snr(scale * y, 0.0 * y) == pytest.approx(0.0, abs=1e-12)
+        assert scores.snr(scale * y, -scale * y) == pytest.approx(-20.0 * np.log10(2.0), abs=1e-11)
 
 
 class TestBadInput:
@@ -288,3 +296,15 @@ class TestBadInput:
             scores.snr([0.0, 0.0], [1.0, 1.0])
         with pytest.raises(ValueError, match="y_hat must be finite, got inf at index 1"):
             scores.snr([0.0, 1.0], [1.0, np.inf])
+
+
+@pytest.mark.parametrize("score", [scores.log_score, scores.crps, scores.pit, lambda d, y: scores.coverage(d, y, 0.5)])
+def test_observations_that_look_like_degrees_are_noticed(score):
+    # A model with unit="degrees" predicts distributions in radians: scores of bearings were silent nonsense.
+    with pytest.warns(DegreesWarning, match="y reaches 350, more than two turns in radians: it looks like degrees"):
+        score(VonMises(0.0, 1.0), [10.0, 350.0])
+
+
+def test_errors_of_angles_that_look_like_degrees_are_noticed():
+    with pytest.warns(DegreesWarning, match="prediction reaches 359"):
+        scores.angular_error([359.0], [0.1])

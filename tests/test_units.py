@@ -92,3 +92,12 @@ def test_missing_stays_missing():
 def test_bad_period(period):
     with pytest.raises((ValueError, TypeError), match="period must be"):
         angles.from_hours(1.0, period)
+
+
+@pytest.mark.parametrize(
+    "convert", [angles.from_hours, angles.to_hours, angles.from_day_of_year, angles.to_day_of_year]
+)
+def test_a_period_that_doubles_do_not_halve_is_refused(convert):
+    # Half of it is zero: angles of -2π came out.
+    with pytest.raises(ValueError, match=r"period must be at least 2\.23e-308, got 4\.94066e-324"):
+        convert([0.5, 1.5], 5e-324)

@@ -47,6 +47,12 @@ def test_numbers_beyond_doubles(value):
         check.finite_complex(value, "x")
 
 
+def test_long_doubles_beyond_doubles():
+    # The cast warned of an overflow before infinities were looked for.
+    with pytest.raises(ValueError, match="x must be finite, got inf"):
+        check.finite(np.array([np.longdouble(10) ** 400]), "x")
+
+
 def test_huge_integers_in_messages():
     with pytest.raises(ValueError, match="word must be one of 'a', got a very large int"):
         check.choice(10**5000, "word", ["a"])

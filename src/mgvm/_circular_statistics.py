@@ -75,7 +75,7 @@ def rayleigh_test(x: ArrayLike, counts: ArrayLike | None = None) -> CircularTest
     CircularTest
         ``statistic`` is n R̄², R̄ the resultant length. The p-value is exact, from the distribution of a random walk of n
         steps, up to n = 10,000; beyond, and below 1e-9, it is a saddlepoint approximation, with a relative error of
-        about 1/n.
+        about 1/n; where R̄ is next to 1, the leading terms in n(1 - R̄), right to 1e-3.
 
     Notes
     -----
@@ -94,7 +94,9 @@ def rayleigh_test(x: ArrayLike, counts: ArrayLike | None = None) -> CircularTest
     cosine, sine = (number * np.cos(angles)).sum(), (number * np.sin(angles)).sum()
     size = int(number.sum())
     resultant = min(math.hypot(cosine, sine), float(size))
-    return CircularTest(resultant**2 / size, _walk_tail(resultant, size))
+    # R = Σ cos(x - mean), so n - R has all its digits as a sum of squares.
+    lack = float((number * 2.0 * np.sin(0.5 * (angles - math.atan2(sine, cosine))) ** 2).sum())
+    return CircularTest(resultant**2 / size, _walk_tail(resultant, size, lack))
 
 
 def kuiper_test(x: ArrayLike, counts: ArrayLike | None = None) -> CircularTest:
@@ -109,8 +111,8 @@ def kuiper_test(x: ArrayLike, counts: ArrayLike | None = None) -> CircularTest:
     -------
     CircularTest
         ``statistic`` is V = D⁺ + D⁻, the largest excess of the empirical distribution function over the uniform one
-        plus the largest lack. The p-value is exact up to n = 200, beyond it has an error of order 1/n; below 1e-9 it is
-        an order of magnitude.
+        plus the largest lack. The p-value is exact up to n = 200, beyond it has an error of order 1/n; below 1e-9,
+        where V < 1/2 or n > 200, it is an order of magnitude.
 
     Notes
     -----
@@ -161,10 +163,11 @@ def watson_test(x: ArrayLike, counts: ArrayLike | None = None) -> CircularTest:
     angles, number = _one_sample(x, counts)
     # Rounding to a step h of the turn adds n h²/12 to U²: 0.35² / 12 = 0.01 takes a level of 5 % to 6 %.
     _warn_of_rounding(angles, number, 0.35, "watson_test")
-    turn = np.repeat(angles, number) / _TURN
-    size = turn.size
-    away = turn - (np.arange(size) + 0.5) / size
-    statistic = float(((away - away.mean()) ** 2).sum() + 1.0 / (12.0 * size))
+    size, count = int(number.sum()), number.astype(float)
+    # Of c equal angles the ranks spread by (c³ - c)/12 around their mean.
+    away = angles / _TURN - (np.cumsum(count) - 0.5 * count) / size
+    within = float(((away - count @ away / size) ** 2 * count).sum())
+    statistic = within + (float(((count**3 - count) / size).sum()) / size + 1.0 / size) / 12.0
     return CircularTest(statistic, _watson_tail(statistic, size))
 
 
@@ -180,6 +183,12 @@ def _one_sample(x: ArrayLike, counts: ArrayLike | None) -> tuple[FloatArray, NDA
             raise ValueError(
                 f"counts must be whole numbers, how often each angle was seen, got {broken:g}; round them, or leave "
                 "weights of another kind to angles.mean"
+            )
+        with np.errstate(over="ignore"):
+            total = float(given.sum())
+        if total > 2.0**53:
+            raise ValueError(
+                f"counts add up to {total:g}, and beyond {2**53:g} doubles tell none apart; scale them down"
             )
         number = given.astype(np.int64)
     order = np.argsort(angles, kind="stable")
@@ -217,12 +226,20 @@ def _warn_of_rounding(angles: FloatArray, number: NDArray[np.int64], limit: floa
         )
 
 
-def _walk_tail(resultant: float, size: int, exact_up_to: int = 10_000) -> float:
-    """P(R >= r), R the length of the sum of `size` unit vectors of independent uniform directions."""
+def _walk_tail(
+    resultant: float, size: int, lack: float | None = None, exact_up_to: int = 10_000, next_to_end: float = 0.05
+) -> float:
+    """P(R >= r), R the length of the sum of `size` unit vectors of independent uniform directions.
+
+    `lack` is n - r, where more digits of it are known than of r.
+    """
+    lack = max(size - resultant, 0.0) if lack is None else lack
     if size == 1:
         return 1.0
     if size == 2:
-        return 2.0 / np.pi * math.acos(min(0.5 * resultant, 1.0))
+        return min(4.0 / np.pi * math.asin(math.sqrt(min(0.25 * lack, 0.5))), 1.0)
+    if lack < next_to_end:
+        return _walk_tail_at_its_end(lack, size)
     tail = 0.0
     if size <= exact_up_to:
         # The characteristic function J₀(u)ⁿ gives the coefficients of the density in the functions J₀(j_k r/n), which
@@ -234,7 +251,21 @@ def _walk_tail(resultant: float, size: int, exact_up_to: int = 10_000) -> float:
         tail = 1.0 - inside
     if tail > max(_LEAST, 1e-6 if size <= 4 else 0.0):
         return min(tail, 1.0)
-    return _walk_tail_by_saddlepoint(resultant, size)
+    return _walk_tail_by_saddlepoint(lack, size)
+
+
+def _walk_tail_at_its_end(lack: float, size: int) -> float:
+    """P(R >= n - d) for small d, with a relative error of about d²/30.
+
+    n² - R² is n|u|² - Σ_ij (u_i - u_j)⁴/24, u the angles less their mean: a ball of n - 1 dimensions, of radius √2d at
+    first. The mean fourth power over its sphere gives the term in d.
+    """
+    if lack <= 0.0:
+        return 0.0
+    dimension = size - 1
+    ball = 0.5 * dimension * math.log(2.0 * np.pi * lack) - math.lgamma(0.5 * dimension + 1.0)
+    correction = dimension**2 * lack / (4.0 * size * (size + 1.0))
+    return math.exp(ball + 0.5 * math.log(size) - dimension * math.log(_TURN)) * (1.0 + correction)
 
 
 @functools.lru_cache(maxsize=8)
@@ -246,9 +277,11 @@ def _bessel_zeros(count: int, first: int = 20) -> FloatArray:
     return np.asarray(zeros)
 
 
-def _walk_tail_by_saddlepoint(resultant: float, size: int, nodes: int = 40) -> float:
-    """∫ 2πR f(R) dR from r to n, f(R) = exp(-n t) / (2πn √det K''), t = κA(κ) - log I₀(κ), A(κ) = R/n."""
-    begin = _information(_concentration(resultant / size))
+def _walk_tail_by_saddlepoint(lack: float, size: int, nodes: int = 40) -> float:
+    """∫ 2πR f(R) dR from n - lack to n, f(R) = exp(-n t) / (2πn √det K''), t = κA(κ) - log I₀(κ), A(κ) = R/n."""
+    begin = _information(_concentration(lack / size))
+    if size * begin > 745.0:  # less than the least double
+        return 0.0
     # det K'' = A' A/κ and dt = κ A' dκ, so that 2πR f(R) dR = n √(A/(κ A')) e^{-nt} dt. The root grows as e^t at most.
     at, weight = np.polynomial.legendre.leggauss(nodes)
     reach = 45.0 / (size - 1)  # e-folds of the integrand, past which nothing is left
@@ -275,12 +308,13 @@ def _information(kappa: float) -> float:
     return float(-kappa * _deficit(kappa) - np.log(_special().i0e(kappa)))
 
 
-def _concentration(length: float) -> float:
-    """κ with A(κ) = the resultant length."""
-    if length <= 0.0:
+def _concentration(deficit: float) -> float:
+    """κ with 1 - A(κ) = the deficit of the resultant length."""
+    if deficit >= 1.0:
         return 0.0
-    most = 1.0 / max(1.0 - length, 1e-16)
-    return _root(lambda k: 1.0 - length - float(_deficit(k)), most)
+    if deficit < 1e-6:  # 1 - A = 1/2κ + 1/8κ² + …
+        return 0.5 / deficit + 0.25
+    return _root(lambda k: deficit - float(_deficit(k)), 1.0 / deficit)
 
 
 def _concentration_of_information(gain: float) -> float:
@@ -306,10 +340,14 @@ def _kuiper_tail(statistic: float, size: int, exact_up_to: int = 200) -> float:
     """P(V >= v) of `size` uniform angles."""
     if size == 1:
         return 1.0
+    if size <= exact_up_to and statistic >= 0.5:
+        return _kuiper_beyond(statistic, size)
     if size <= exact_up_to:
         tail = 1.0 - _kuiper_within(statistic, size)
         if tail > _LEAST:
             return min(tail, 1.0)
+    elif math.sqrt(size) * statistic < 0.4:
+        return 1.0  # to 1e-12, and the waves below do not end: angles in even steps
     # Kuiper's expansion in 1/√n; in the far tail, where it may turn negative, Stephens' modified statistic.
     wave = np.arange(1, 50)
     scaled = (math.sqrt(size) * statistic * wave) ** 2
@@ -347,6 +385,17 @@ def _kuiper_within(v: float, size: int) -> float:
     # n (n - 1)! / n^(n - 1) turns the Poisson probability of n - 1 angles into one of n - 1 given angles.
     scale = math.exp(math.lgamma(size + 1.0) - (size - 1.0) * math.log(size) + size)
     return float(state[-1] * scale)
+
+
+def _kuiper_beyond(v: float, size: int) -> float:
+    """P(V >= v) for v >= 1/2, exactly: Stephens (1965), whose terms fall to zero as V goes to 1."""
+    total, most = 0.0, 3.0 - 2.0 / size
+    for t in range(math.floor(size * max(1.0 - v, 0.0)) + 1):
+        y, rest = v + t / size, max(1.0 - v - t / size, 0.0)
+        pairs, triples = t * (t - 1.0), t * (t - 1.0) * (t - 2.0)
+        bracket = y**3 * size - most * (y**2 * t - y * pairs / size) - triples / size**2
+        total += math.comb(size, t) * rest ** (size - t - 1) * y ** (t - 3) * bracket
+    return min(max(total, 0.0), 1.0)
 
 
 def _watson_tail(statistic: float, size: int) -> float:
@@ -552,7 +601,7 @@ def circular_correlation(
         scale = math.sqrt((a @ a) * (b @ b))
 
         def correlate(order: NDArray[np.int64]) -> FloatArray:
-            return np.asarray(b[order] @ a / scale)
+            return np.clip(b[order] @ a / scale, -1.0, 1.0)
     else:
         # Σ_ij sin(x_i - x_j) sin(y_i - y_j) = |Σ e^{i(x - y)}|²/2 - |Σ e^{i(x + y)}|²/2 over ordered pairs, and
         # Σ_ij sin²(x_i - x_j) = (n² - |Σ e^{2ix}|²)/2.
@@ -561,7 +610,7 @@ def circular_correlation(
 
         def correlate(order: NDArray[np.int64]) -> FloatArray:
             turned = w[order]
-            return np.asarray((np.abs(turned.conj() @ z) ** 2 - np.abs(turned @ z) ** 2) / scale)
+            return np.clip((np.abs(turned.conj() @ z) ** 2 - np.abs(turned @ z) ** 2) / scale, -1.0, 1.0)
 
     return _permute_rows(correlate, one.size, n_resamples, rng)
 
@@ -595,10 +644,11 @@ def circular_linear_correlation(x: ArrayLike, z: ArrayLike, n_resamples: int = 9
     angles, numbers = _pairs(_flat_angles(x, "x"), numbers, least=4)
     basis = np.column_stack([np.cos(angles), np.sin(angles)])
     basis, heights, _ = np.linalg.svd(basis - basis.mean(axis=0), full_matrices=False)
+    numbers = numbers / (np.abs(numbers).max() or 1.0)  # whose squares neither overflow nor underflow
     numbers = numbers - numbers.mean()
     if heights[-1] <= 1e-12 * math.sqrt(angles.size):
         raise ValueError("x has fewer than three distinct angles, so that cos x tells sin x; compare two means instead")
-    if not np.abs(numbers).max() > 1e-12 * np.abs(np.asarray(z, dtype=float)).max():
+    if not np.abs(numbers).max() > 1e-12:
         raise ValueError("all z are equal: a constant has no correlation")
     numbers = numbers / np.sqrt(numbers @ numbers)
 
@@ -709,6 +759,11 @@ def mean_interval(
         half = _likelihood_half_width(angles - mean, number, level)
     else:
         resamples = check.integer(n_resamples, "n_resamples", minimum=99)
+        if resamples * (1.0 - level) < 1.0:
+            raise ValueError(
+                f"n_resamples = {resamples} tell no quantile at confidence {level:.16g}; take more than "
+                f"{1.0 / (1.0 - level):.3g}, or method='likelihood'"
+            )
         half = _bootstrap_half_width(angles - mean, number, level, resamples, check.generator(rng))
     mean = -np.pi if mean >= np.pi else mean
     low = mean - half
@@ -725,7 +780,7 @@ def _likelihood_half_width(away: FloatArray, number: NDArray[np.int64], level: f
     if variance < 1e-6:
         # κ is so large that log I₀(κ) = κ - log(2πκ)/2: 2 sin²(δ/2) = (1 - R)/R F/(n - 1), with all its digits.
         return 2.0 * math.asin(min(math.sqrt(0.5 * variance / (1.0 - variance) * quantile), 1.0))
-    left = _information(_concentration(1.0 - variance)) - 0.5 * math.log1p(quantile)
+    left = _information(_concentration(variance)) - 0.5 * math.log1p(quantile)
     if left <= 0.0:
         return math.pi
     length = 1.0 - float(_deficit(_concentration_of_information(left)))

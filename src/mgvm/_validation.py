@@ -38,7 +38,7 @@ def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
         raise TypeError(f"{name} must be {kind} numbers, got None")
     try:
         # A masked number is a missing one.
-        array = np.ma.filled(value.astype(dtype), np.nan) if np.ma.is_masked(value) else np.asarray(value)
+        array = np.ma.filled(_cast(value, dtype), np.nan) if np.ma.is_masked(value) else np.asarray(value)
         if array.dtype.kind in "USO" and array.size:
             # pandas hands over object columns of numbers; text is refused even where it spells a number.
             if any(isinstance(item, (str, bytes)) for item in array.ravel()):
@@ -49,13 +49,19 @@ def _number_array(value: Any, name: str, dtype: type) -> NDArray[Any]:
             raise TypeError
         if dtype is float and array.dtype.kind == "c":
             raise TypeError
-        return array.astype(dtype, copy=False)
+        return np.asarray(_cast(array, dtype))
     except OverflowError:
         raise ValueError(f"{name} holds a whole number beyond 1.8e308, the largest double; scale it down") from None
     except (TypeError, ValueError):
         raise TypeError(
             f"{name} must be {kind} numbers, got {_describe(value)}; convert it to a {kind} array first"
         ) from None
+
+
+def _cast(array: Any, dtype: type) -> Any:
+    """An array of the type; numbers beyond the doubles become infinite, which is told where infinities are refused."""
+    with np.errstate(over="ignore"):
+        return array.astype(dtype, copy=False)
 
 
 @contextmanager
@@ -166,6 +172,22 @@ def moderate_scale(least: FloatArray, most: FloatArray, name: str, reach: float 
     spread = float((most - least).max())
     if 0.0 < spread < 1.0 / reach:
         raise ValueError(f"the columns of {name} vary by {spread:.3g} at most, whose square underflows; scale them up")
+
+
+def observed(value: ArrayLike, name: str) -> FloatArray:
+    """Observed angles that may be none: finite, with a warning where they look like degrees."""
+    array = angles(value, name)
+    if array.size:
+        _check_data(array, name)
+    return array
+
+
+def observed_or_nan(value: ArrayLike, name: str) -> FloatArray:
+    """The same where NaN marks a missing one."""
+    array = finite_or_nan(value, name)
+    if array.size:
+        _check_data(np.where(np.isnan(array), 0.0, array), name)
+    return array
 
 
 def angles(value: ArrayLike, name: str = "angles") -> FloatArray:

@@ -151,7 +151,14 @@ def _sample(x: ArrayLike, weights: ArrayLike | None, axis: Axis, nan_policy: str
     axes = check.axes(axis, array.ndim)
     last = range(array.ndim - len(axes), array.ndim)
     kept = tuple(size for i, size in enumerate(array.shape) if i not in axes)
-    return np.moveaxis(array, axes, last).reshape(*kept, -1), np.moveaxis(weight, axes, last).reshape(*kept, -1)
+    return np.moveaxis(array, axes, last).reshape(*kept, -1), _scale(np.moveaxis(weight, axes, last).reshape(*kept, -1))
+
+
+def _scale(weight: FloatArray) -> FloatArray:
+    """Weights of at most 1 in every row where sums would overflow, or products with cosines would be subnormal."""
+    most = weight.max(axis=-1, keepdims=True)
+    extreme = (most > 0.0) & ((most > 1e200) | (most < 1e-200))
+    return np.where(extreme, weight / np.where(extreme, most, 1.0), weight) if extreme.any() else weight
 
 
 def _average(values: FloatArray, weight: FloatArray) -> FloatArray:
@@ -585,6 +592,8 @@ def _by_column(
 
 def _with_period(value: ArrayLike, name: str, period: ArrayLike) -> tuple[FloatArray, FloatArray]:
     checked = {name: check.finite_or_nan(value, name), "period": check.positive(period, "period")}
+    if (checked["period"] < np.finfo(float).tiny).any():
+        raise ValueError(f"period must be at least {np.finfo(float).tiny:.3g}, got {checked['period'].min():g}")
     value, period = check.broadcast(**checked)
     return value, period
 

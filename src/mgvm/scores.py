@@ -60,7 +60,7 @@ class Distribution(Protocol):
 
 def _observations(y: ArrayLike, batch: tuple[int, ...], owner: str) -> FloatArray:
     """Angles broadcast against a batch shape."""
-    return check.broadcast(**{"y": check.angles(y, "y"), owner: np.empty(batch)})[0]
+    return check.broadcast(**{"y": check.observed(y, "y"), owner: np.empty(batch)})[0]
 
 
 def log_score(dist: Distribution, y: ArrayLike) -> FloatArray:
@@ -232,6 +232,8 @@ def angular_error(prediction: ArrayLike, y: ArrayLike) -> FloatArray:
     >>> round(float(scores.angular_error(3.0, -3.0)), 4)
     0.2832
     """
+    for name, values in (("prediction", prediction), ("y", y)):
+        check.observed_or_nan(values, name)
     return np.abs(difference(prediction, y))
 
 
@@ -261,8 +263,17 @@ def snr(y: ArrayLike, y_hat: ArrayLike) -> float:
         raise ValueError(f"y and y_hat must have the same shape, got {signal.shape} and {estimate.shape}")
     if not signal.any():
         raise ValueError("y is empty or all zero; a signal-to-noise ratio needs a signal")
-    power, lost = (float((np.abs(rows) ** 2).sum()) for rows in (signal, signal - estimate))
-    return 10.0 * math.log10(power / lost) if lost else math.inf
+    largest = max(float(np.abs(signal).max()), float(np.abs(estimate).max()))
+    signal, estimate = signal / largest, estimate / largest  # their difference may not overflow
+    return 10.0 * (_log_power(signal) - _log_power(signal - estimate))
+
+
+def _log_power(rows: FloatArray) -> float:
+    """log₁₀ Σ‖rows‖², -∞ where all are zero; squares of numbers below 1e-154 or above 1e154 leave the doubles."""
+    largest = float(np.abs(rows).max())
+    if largest == 0.0:
+        return -math.inf
+    return 2.0 * math.log10(largest) + math.log10(float(((rows / largest) ** 2).sum()))
 
 
 # ---- scorers of scikit-learn ----------------------------------------------------------------------------------------

@@ -261,3 +261,20 @@ def test_many_draws_follow_the_distribution_they_were_made_from():
 def test_bad_values(values, kind, text):
     with pytest.raises(kind, match=text):
         GridDensity(values)
+
+
+@pytest.mark.parametrize("concentration", [2e7, 1e8, 1e10])
+def test_a_narrow_peak_right_at_a_node_is_told(concentration):
+    # Both its cells held half of the mass, as those of a straight density: nothing was said, and the central half was
+    # 10⁴ times too narrow at 1e10.
+    nodes = -np.pi + 2.0 * np.pi * np.arange(4096) / 4096
+    with pytest.warns(UserWarning, match="the grid of 4096 nodes is too coarse for 1 of 1 densities"):
+        GridDensity(concentration * (np.cos(nodes) - 1.0))
+
+
+@pytest.mark.parametrize(("concentration", "offset"), [(1e10, 0.3), (1e10, 0.5), (1e13, 0.0)])
+def test_a_density_that_leaves_the_doubles_between_nodes_is_refused(concentration, offset):
+    # Its masses were infinite or all zero, and NumPy warned of both.
+    nodes = -np.pi + 2.0 * np.pi * (np.arange(4096) + offset) / 4096
+    with pytest.raises(ValueError, match="too coarse: the log density changes by thousands of nats"):
+        GridDensity(concentration * (np.cos(nodes) - 1.0))

@@ -264,3 +264,11 @@ def test_batch_is_the_distributions_one_by_one(dimension, scale, count):
 def test_empty_batch():
     dist = random_distribution(4, 2)
     assert grid_log_normalizers(dist._replace(a=np.zeros((0, 2), dtype=complex))).shape == (0,)
+
+
+def test_marginals_that_fit_in_no_memory_are_refused():
+    # 5·10⁹ nodes of two angles, 75 GB.
+    result = exact_grid(MGvM([1e15, 1.0]))
+    assert abs(result.moments[0] - 1.0) < 1e-12
+    with pytest.raises(ValueError, match="marginals need a grid of 5,003,800,416 nodes.*`moments`"):
+        result.marginals

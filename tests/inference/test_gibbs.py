@@ -394,3 +394,9 @@ def test_chains_that_end_in_different_modes_are_reported():
         error = np.abs(result.moment(1) - exact_chain(dist).marginals.moment(1)).max()
         silent += bool(result.converged and error > 0.1)
     assert silent <= 1
+
+
+def test_subnormal_couplings_are_no_couplings():
+    # NumPy divides complex numbers by 5e-324 to infinity, and warns.
+    result = gibbs(MGvM([5e-324, 5e-324], P=[[0.0, 5e-324], [5e-324, 0.0]]), 100, rng=0)
+    assert np.abs(result.marginals.moment(1)).max() < 1e-12

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import pandas as pd
 import pytest
@@ -65,3 +67,35 @@ def test_a_sampled_likelihood_of_too_few_rows_is_refused_at_once(count):
     x = np.random.default_rng(0).normal(scale=0.8, size=(count, 4))
     with pytest.raises(ValueError, match=f"{count} rows cannot determine 40 parameters"):
         likelihood(x)
+
+
+@pytest.mark.parametrize("learn", [edge_tests, regularization_path])
+@pytest.mark.parametrize("weighted", [False, True])
+def test_copies_of_a_few_rows_select_no_edges(learn, weighted):
+    # Copies made the Gram matrices singular: paths overflowed or did not end. So do weights below rounding.
+    x = np.random.default_rng(0).vonmises(0.5, 2.0, (30, 3))
+    weights = np.where(np.arange(30) < 3, 1.0, 1e-100) if weighted else None
+    rows = x if weighted else np.repeat(x[:3], 10, axis=0)
+    with pytest.raises(ValueError, match="data hold 30 rows, of which 3 differ and weigh something.* at least 9 rows"):
+        learn(rows, weights=weights)
+
+
+@pytest.mark.parametrize("noise", [0.0, 1e-8])
+@pytest.mark.parametrize("method", ["likelihood", "pseudo_likelihood", "score_matching"])
+def test_copies_of_a_few_rows_are_fitted_as_independent_angles(method, noise):
+    rng = np.random.default_rng(1)
+    rows = np.repeat(rng.vonmises(0.5, 2.0, (3, 3)), 10, axis=0) + noise * rng.normal(size=(30, 3))
+    with warnings.catch_warnings(record=True) as said:
+        warnings.simplefilter("always")
+        fit = fit_torus(rows, method, rng=0, check_modes=False)
+    assert not fit.edges.size
+    assert any("different rows are fewer than the 24 parameters" in str(one.message) for one in said)
+
+
+def test_a_column_of_too_few_angles_for_its_order_is_named():
+    # Angles that differ by 1e-12 are as good as equal; the inverse of their Gram matrix was noise, or did not exist.
+    rng = np.random.default_rng(0)
+    x = rng.vonmises(0.5, 2.0, (40, 3))
+    x[:, 1] = np.where(x[:, 1] > 0.0, 0.3, 1.4) + 1e-12 * rng.normal(size=40)
+    with pytest.raises(ValueError, match="column 1 of data has too few different angles for 4 numbers of its own"):
+        regularization_path(x)

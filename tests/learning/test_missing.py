@@ -161,3 +161,13 @@ def test_a_penalty_selects_edges_by_the_complete_rows():
     fit = fit_torus(with_gaps(dist.sample(800, rng=0), 0.05, 1), penalty="auto", rng=0)
     assert fit.edges.tolist() == [[0, 1], [2, 3]]
     assert fit.penalty > 0
+
+
+def test_few_rows_with_gaps_have_no_maximum():
+    # The concentration grew without a bound, and steps took longer and longer: a minute and more.
+    rng = np.random.default_rng(0)
+    x = np.repeat(rng.vonmises(0.5, 10.0, (2, 3)), 30, axis=0) + 1e-3 * rng.normal(size=(60, 3))
+    x = np.where(rng.random(x.shape) < 0.1, np.nan, x)
+    with pytest.warns(ConvergenceWarning, match="likelihood has no finite maximum here: the concentration reached"):
+        fit = fit_torus(x, "likelihood", rng=0)
+    assert not fit.converged

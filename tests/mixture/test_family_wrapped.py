@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from naive.wrapped_images import log_density, maximisation
 
-from mgvm import MultivariateWrappedNormal
+from mgvm import MultivariateWrappedNormal, TorusMixture, angles
 from mgvm.mixture.families.base import take
 from mgvm.mixture.families.wrapped_normal import WrappedFamily, WrappedParameters
 
@@ -182,3 +182,12 @@ def test_renewed_prior_is_the_variance_within_components_and_the_distributions_s
     again = family.renew_prior(first, x, weights)
     np.testing.assert_allclose(again.prior, np.tile([0.01, 0.09], (2, 1)), rtol=0.1)
     np.testing.assert_array_equal(first.cov, again.cov)
+
+
+@pytest.mark.parametrize("size", [1e20, 1e100, 1e300])
+def test_numbers_without_a_direction_end(size):
+    # The sum over images began 10⁸⁴ turns away from the nearest, and no signal could end it.
+    x = np.random.default_rng(0).vonmises(0.5, 3.0, (40, 2))
+    model = TorusMixture(2, component="wrapped_normal", random_state=0).fit(x)
+    far = np.full((1, 2), size)
+    np.testing.assert_allclose(model.score_samples(far), model.score_samples(angles.wrap(far)), rtol=1e-12)

@@ -395,3 +395,9 @@ def test_more_components_than_distinct_rows(component):
     mixture = TorusMixture(7, component=component, random_state=0).fit(x)
     assert 1 <= mixture.n_components_ <= 7
     assert np.isfinite(mixture.score_samples(x)).all()
+
+
+def test_conditionals_given_no_angles_are_refused():
+    x = np.random.default_rng(0).vonmises(0.5, 3.0, (40, 3))
+    with pytest.raises(ValueError, match=r"given holds no angles, its shape is \(0,\)"):
+        TorusMixture(1, random_state=0).fit(x).conditional({0: []})

@@ -107,3 +107,8 @@ def test_more_messages(name):
     act, error, text = MORE[name]
     with pytest.raises(error, match=text):
         act()
+
+
+def test_a_mean_that_pulls_beyond_the_doubles_is_refused():
+    with pytest.raises(ValueError, match="pulls beyond the doubles; such angles are exactly known"):
+        MGvM.from_gaussian(1e308 * np.ones(4), 1e-10 * np.eye(4))

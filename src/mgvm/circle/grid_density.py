@@ -82,7 +82,9 @@ class GridDensity(CircularDistribution):
         for some in _blocks(len(values), 6 * count):
             kinds[some] = cells.find_kinds(values[some])
             dists = LogPolynomials(values[some], places[some], kinds[some])
-            masses = dists.masses()
+            with np.errstate(over="ignore"):
+                masses = dists.masses()
+            _refuse_overflow(masses, count)
             _refuse_rough_nodes(masses, dists)
             own = masses.sum(axis=-1)
             np.cumsum(own, axis=1, out=mass[some, 1:])
@@ -318,6 +320,16 @@ def _validate_nodes(nodes: ArrayLike, shape: tuple[int, ...]) -> FloatArray:
     return places
 
 
+def _refuse_overflow(masses: FloatArray, count: int) -> None:
+    total = masses.sum(axis=(1, 2))
+    if not (np.isfinite(total) & (total != 0.0)).all():
+        raise ValueError(
+            f"the grid of {count} nodes is too coarse: the log density changes by thousands of nats from one node to "
+            "the next, and between them it would leave the doubles; evaluate it on a finer grid, or give nodes that "
+            "are closer where the mass is"
+        )
+
+
 def _refuse_rough_nodes(masses: FloatArray, dists: LogPolynomials) -> None:
     # The sign is that of dx/du, also where the density underflows.
     if not dists.is_even and np.signbit(masses).any():
@@ -330,12 +342,23 @@ def _refuse_rough_nodes(masses: FloatArray, dists: LogPolynomials) -> None:
 def _is_too_coarse(mass: FloatArray, dists: LogPolynomials) -> np.ndarray:
     """Whether masses of cells are far from those of a density that is straight between nodes: half, in all.
 
-    It is a twentieth where nodes are one standard deviation of a normal peak apart, and half where it is five.
+    It is a twentieth where nodes are one standard deviation of a normal peak apart, and half where it is five. Of a
+    peak right at a node both are halves of two cells, however narrow it is: its neighbours tell, by how far below they
+    lie.
     """
     ends = np.exp(dists.values)
     straight = 0.5 * (ends + np.roll(ends, -1, axis=1)) * np.diff(dists.edges(), axis=1)
     gap = np.abs(mass / mass.sum(axis=1, keepdims=True) - straight / straight.sum(axis=1, keepdims=True))
-    return np.asarray(0.5 * gap.sum(axis=1) > 0.25)
+    return np.asarray((0.5 * gap.sum(axis=1) > 0.25) | _has_lone_peak(dists.values))
+
+
+def _has_lone_peak(values: FloatArray, fall: float = 12.5) -> np.ndarray:
+    """Whether the highest node has neighbours so far below, but not zero, as those five standard deviations off are."""
+    rows = np.arange(len(values))
+    top = values.argmax(axis=1)
+    left, right = (values[rows, (top + side) % values.shape[1]] for side in (-1, 1))
+    next_ = np.maximum(left, right)
+    return np.isfinite(next_) & (values[rows, top] - next_ > fall)
 
 
 def _warn_of_coarse_grid(rough: np.ndarray, count: int) -> None:

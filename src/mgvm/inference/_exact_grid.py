@@ -236,15 +236,21 @@ def integrate_batch(dist: Natural, settings: GridSettings = DEFAULT_SETTINGS) ->
 # ---- marginals ------------------------------------------------------------------------------------------------------
 
 
-def log_marginals(dist: Natural, order: np.ndarray, found: Nodes) -> FloatArray:
+def log_marginals(dist: Natural, order: np.ndarray, found: Nodes, most: int = 100_000_000) -> FloatArray:
     """Log density of every angle at the nodes -π + 2πk/n of one grid, (D, n); `order` is that of the nodes' frame.
 
-    A grid of more than 2,048 nodes has -inf where a bound shows the density to be below what doubles hold.
+    A grid of more than 2,048 nodes has -inf where a bound shows the density to be below what doubles hold. More than
+    `most` nodes in all are refused.
     """
     needed = int(rule_sizes(dist).max())
     # Up to 2,048 nodes a grid finer than the rule costs nothing, and interpolation between its nodes gains.
     finest = 2048
     count = max(needed, min(8 * needed, finest))
+    if count * dist.dimension > most:
+        raise TooManyNodesError(
+            f"marginals need a grid of {count:,} nodes for each of {dist.dimension} angles, and at most "
+            f"{most:,} in all fit in memory; `moments`, `harmonics` and `sample` need no grid"
+        )
     anchor = np.empty((1, dist.dimension))
     anchor[:, order] = found.frame.anchor
     whole = Frame(dist, needed, anchor)

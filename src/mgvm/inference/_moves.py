@@ -181,7 +181,9 @@ def reflection_axis(dist: Natural) -> float:
     sums = dist.Q.data if dist.is_sparse else dist.Q.ravel()
     for values, fold in ((dist.a, 2.0), (np.append(dist.b[:1], np.sqrt(0.5) * sums), 4.0)):
         largest = np.abs(values).max(initial=0.0)
-        total = ((values / largest) ** 2).sum() if largest > 0.0 else 0.0
+        # By parts: NumPy divides complex numbers by subnormal ones to infinity.
+        scaled = values.real / largest + 1j * (values.imag / largest) if largest > 0.0 else np.zeros(1)
+        total = (scaled**2).sum()
         if abs(total) > 1e-9:  # fields in all directions alike leave rounding
             return float(np.angle(total) / fold)
     return math.nan

@@ -40,10 +40,17 @@ from mgvm.learning import missing
 from mgvm.learning._likelihood import likelihood
 from mgvm.learning._pseudo_likelihood import pseudo_likelihood
 from mgvm.learning._score_matching import score_matching
-from mgvm.learning.group_lasso import CRITERIA
+from mgvm.learning.group_lasso import CRITERIA, TooFewAnglesError
 from mgvm.learning.node_regression import least_rows
 from mgvm.learning.result import TorusFit
-from mgvm.learning.rows import WeightedRows, as_rows, constant_columns, describe_degeneracy, refuse_single_row
+from mgvm.learning.rows import (
+    WeightedRows,
+    as_rows,
+    constant_columns,
+    count_distinct,
+    describe_degeneracy,
+    refuse_single_row,
+)
 from mgvm.learning.standard_errors import score_matching_errors
 from mgvm.learning.submodel import BoolArray, Submodel, SubmodelLike, submodel_for
 from mgvm.natural.parameters import Natural, TorusDistribution, concentrations, pack, statistics
@@ -188,7 +195,8 @@ def _checked_penalty(penalty: float | str, sample: WeightedRows, model: Submodel
             f"penalty must be a single number, got shape {np.shape(penalty)}; regularization_path tries many"
         )
     value = float(check.non_negative(penalty, "penalty"))
-    if value > 0 or sample.effective_count >= model.n_parameters:
+    count = min(sample.effective_count, count_distinct(*sample, model.n_parameters))
+    if value > 0 or count >= model.n_parameters:
         return value
     edges = int(np.count_nonzero(model.edges)) // 2
     cure = (
@@ -196,8 +204,9 @@ def _checked_penalty(penalty: float | str, sample: WeightedRows, model: Submodel
         if edges
         else "give more rows or lower the order"
     )
+    rows = f"{count:,.0f} rows" if count == sample.effective_count else f"{count:,.0f} different rows"
     warnings.warn(
-        f"{sample.effective_count:,.0f} rows are fewer than the {model.n_parameters:,} parameters of "
+        f"{rows} are fewer than the {model.n_parameters:,} parameters of "
         f"{sample.dimension:,} angles with {edges:,} edges, so that little can be learnt of most: {cure}",
         UserWarning,
         stacklevel=3,
@@ -262,10 +271,12 @@ class SelectedEdges(NamedTuple):
 def _select_edges(sample: WeightedRows, model: Submodel, plan: FitPlan) -> SelectedEdges:
     """The edges that the group lasso selects."""
     mask = np.zeros((model.dimension, model.dimension), dtype=bool)
-    if sample.n_rows < least_rows(model):
+    distinct = count_distinct(*sample, least_rows(model))
+    if distinct < least_rows(model):
+        differ = " that differ and weigh something" if distinct < sample.n_rows else ""
         warnings.warn(
-            f"{sample.n_rows} rows are too few to select edges by, {least_rows(model)} are needed at least: the angles "
-            "are fitted as if they were independent. Give more rows",
+            f"{distinct} rows{differ} are too few to select edges by, {least_rows(model)} are needed at least: the "
+            "angles are fitted as if they were independent. Give more rows",
             UserWarning,
             stacklevel=4,
         )
@@ -279,7 +290,10 @@ def _select_edges(sample: WeightedRows, model: Submodel, plan: FitPlan) -> Selec
             penalty=plan.penalty,
             progress=plan.progress,
         )
-    except np.linalg.LinAlgError:  # so few rows that not even the angles' own harmonics can be told apart
+    except (
+        np.linalg.LinAlgError,
+        TooFewAnglesError,
+    ):  # so few rows that not even the angles' own harmonics can be told apart
         return SelectedEdges(mask, np.inf)
     mask[fit.edges[:, 0], fit.edges[:, 1]] = True
     return SelectedEdges(mask | mask.T, fit.penalty)

@@ -42,7 +42,7 @@ from mgvm.learning.node_regression import (
     own_features,
 )
 from mgvm.learning.result import TorusFit
-from mgvm.learning.rows import WeightedRows, as_rows
+from mgvm.learning.rows import WeightedRows, as_rows, count_distinct
 from mgvm.learning.submodel import BoolArray, Submodel, SubmodelLike, submodel_for
 from mgvm.natural.parameters import Natural
 
@@ -208,7 +208,7 @@ def walk(
         best = int(np.argmin(values))
         then, now = (np.count_nonzero(steps[k].point.used) for k in (best, -1))
         rising = len(values) - 1 - best >= 8 and now >= 1.25 * then + 8
-        if rising or _is_crowded(solver.design, steps[-1].refit):
+        if rising or _is_crowded(solver, steps[-1].refit):
             break
     return steps, values
 
@@ -292,6 +292,8 @@ class PathSolver:
         self.design = design
         self.allowed: BoolArray = np.triu(design.free.any(axis=2), 1)
         self.tolerance = tolerance
+        most = 3 * (design.n_own + 4 * design.dimension)  # of which no node is crowded
+        self.distinct = count_distinct(design.flat.reshape(-1, design.n_rows).T, design.weights, most)
         self.active = ActiveSet(design)
         self.point = self.active.solve(np.zeros(0), np.zeros((0, 4)), 1e-14)[0]
         self.norms = np.linalg.norm(self.active.gradient(self.point), axis=2)
@@ -382,10 +384,24 @@ def extended_bic(solver: PathSolver, step: PathStep, gamma: float) -> float:
     return 2.0 * design.n_rows * step.refit_objective + float(effective_parameters(solver, step.refit) @ each)
 
 
-def _is_crowded(design: NodeDesign, point: EdgePoint) -> bool:
-    """Whether some node has more parameters than a third of the rows."""
+class TooFewAnglesError(ValueError):
+    """A column has too few different angles for its own harmonics."""
+
+
+def _refuse_singular(gram: FloatArray, node: int, least: float = 1e-14) -> None:
+    """Refuse a column whose own harmonics hang together linearly: of order T they need 2T angles that differ."""
+    scale = np.sqrt(np.maximum(np.diagonal(gram), 1e-300))
+    if np.linalg.eigvalsh(gram / scale / scale[:, None])[0] < least:
+        raise TooFewAnglesError(
+            f"column {node} of data has too few different angles for {gram.shape[0]} numbers of its own; lower the "
+            "order, leave the column out, or give more rows"
+        )
+
+
+def _is_crowded(solver: PathSolver, point: EdgePoint) -> bool:
+    """Whether some node has more parameters than a third of the different rows."""
     degree = np.bincount(np.concatenate([point.first[point.used], point.second[point.used]]))
-    return bool(design.n_own + 4 * degree.max(initial=0) > design.n_rows / 3)
+    return bool(solver.design.n_own + 4 * degree.max(initial=0) > solver.distinct / 3)
 
 
 def support(point: EdgePoint) -> BoolArray:
@@ -451,6 +467,7 @@ class ActiveSet:
             gram = (design.weights * u) @ u.T / design.n_rows
             linear = v @ design.weights / design.n_rows
             right = np.column_stack([linear[:own], gram[:own, own:]])
+            _refuse_singular(gram[:own, :own], int(node))
             answer: FloatArray = np.linalg.solve(gram[:own, :own], right).astype(np.float64)
             self._own_alone[node], self._own_less[node] = answer[:, 0], answer[:, 1:]
             self._grams[node] = gram[own:, own:] - gram[own:, :own] @ answer[:, 1:]

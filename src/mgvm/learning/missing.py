@@ -25,12 +25,13 @@ from mgvm._numerics.gvm import gvm_sample
 from mgvm._validation import FloatArray
 from mgvm.inference.result import ConvergenceWarning
 from mgvm.learning._pseudo_likelihood import independent_angles, pseudo_likelihood
-from mgvm.learning.exact_likelihood import Space, evaluate, newton_step
+from mgvm.learning.exact_likelihood import CONCENTRATION_LIMITS, Space, evaluate, newton_step
 from mgvm.learning.result import TorusFit
 from mgvm.learning.rows import WeightedRows, group_by_missing
 from mgvm.learning.submodel import Submodel
 from mgvm.natural.parameters import (
     Natural,
+    concentrations,
     condition,
     log_densities,
     pack,
@@ -194,10 +195,20 @@ def fit_exactly(
         trace.append(float(share @ height) - before.log_normalizer)
         gradient = basis.T @ (target - before.mean)
         converged = len(trace) > 1 and trace[-1] - trace[-2] < tolerance**2
-        if converged or len(trace) > max_iterations:
+        strongest = float(concentrations(following).max())
+        runaway = not converged and strongest > CONCENTRATION_LIMITS[dist.dimension]
+        if converged or runaway or len(trace) > max_iterations:
             break
         dist = following
-    if not converged:
+    if runaway:
+        warnings.warn(
+            f"likelihood has no finite maximum here: the concentration reached {strongest:.2g}, because the rows are "
+            "too few, too narrow or hang together too closely; the fit is that of the step before. Free fewer "
+            "parameters (order=1, or submodel='sine'), or leave out columns that determine each other",
+            ConvergenceWarning,
+            stacklevel=5,
+        )
+    elif not converged:
         warnings.warn(
             f"expectation-maximisation over missing angles stopped after {max_iterations} steps with a gradient of "
             f"{abs(gradient).max():.2g}; the last step gained {trace[-1] - trace[-2]:.2g} of log-likelihood a row. "
@@ -239,7 +250,8 @@ def _maximize_at(
     )
     for _ in range(30):
         at, decrement, moved = newton_step(at, wanted, space)
-        if decrement[0] < 1e-18 or not moved[0]:
+        too_strong = space.concentration(at.local) > CONCENTRATION_LIMITS[size]  # the steps after it cost the most
+        if decrement[0] < 1e-18 or not moved[0] or too_strong:
             break
     return unpack(frame.from_local(at.local, anchor, order)[0], size, order), before
 

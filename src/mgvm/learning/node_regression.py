@@ -17,7 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from mgvm._validation import ComplexArray, FloatArray
-from mgvm.learning.rows import WeightedRows, circular_variance, constant_columns, dependent_pairs
+from mgvm.learning.rows import (
+    WeightedRows,
+    circular_variance,
+    constant_columns,
+    count_distinct,
+    dependent_pairs,
+)
 from mgvm.learning.submodel import BoolArray, Submodel
 
 Indices = NDArray[np.intp]
@@ -73,10 +79,12 @@ def least_rows(submodel: Submodel) -> int:
 def _refuse_unusable(rows: WeightedRows, submodel: Submodel, variance: float = 1e-9) -> None:
     """Raise ValueError for too few rows, for columns that are constant and for columns that determine each other."""
     needed = least_rows(submodel)
-    if rows.n_rows < needed:
+    distinct = count_distinct(*rows, needed)
+    if distinct < needed:
+        differ = f", of which {distinct} differ and weigh something" if distinct < rows.n_rows else ""
         raise ValueError(
-            f"data hold {rows.n_rows} rows; an angle with one edge has {needed - 1} numbers, so at least {needed} rows "
-            "are needed"
+            f"data hold {rows.n_rows} rows{differ}; an angle with one edge has {needed - 1} numbers, so at least "
+            f"{needed} rows are needed"
         )
     constant = constant_columns(*rows, variance)
     if constant:

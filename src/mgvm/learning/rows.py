@@ -79,6 +79,24 @@ def as_rows(data: ArrayLike, weights: ArrayLike | None = None, *, missing: bool 
     return WeightedRows(np.ascontiguousarray(x), w / math.fsum(w) * w.size)
 
 
+def count_distinct(
+    rows: FloatArray, weights: FloatArray, enough: int, negligible: float = 1e-12, apart: float = 1e-5
+) -> int:
+    """How many different rows there are, up to `enough`; those whose weight is lost in the rounding of sums are none.
+
+    Copies of a row tell what the row tells: with fewer different rows than parameters no estimate exists. Rows differ
+    that are `apart` in a column, as a part of its spread: nearer ones ask for concentrations beyond all bounds.
+    """
+    rows = rows[weights > negligible * weights.max()]
+    least, most = np.nanmin(rows, axis=0), np.nanmax(rows, axis=0)
+    rows = np.round((rows - least) / np.where(most > least, apart * (most - least), 1.0))
+    rows = np.nan_to_num(rows, nan=-1.0)
+    distinct = len(np.unique(rows[: 4 * enough], axis=0))
+    if distinct < enough and len(rows) > 4 * enough:
+        distinct = len(np.unique(rows, axis=0))
+    return min(distinct, enough)
+
+
 class MissingPattern(NamedTuple):
     """Rows that lack the same columns, and the numbers of those that they lack and that they have."""
 

@@ -226,6 +226,8 @@ def condition_mixture(
     values = [x if name == "radians" else to_radians(x, name) for x, name in zip(values, units, strict=True)]
     check.broadcast(**{f"given[{key!r}]": value for key, value in zip(given, values, strict=True)})
     batch = np.broadcast_shapes(*(value.shape for value in values))
+    if 0 in batch:
+        raise ValueError(f"given holds no angles, its shape is {batch}; give at least one of each column")
     rows = np.full((*batch, dimension), np.nan)
     for column, value in zip(columns, values, strict=True):
         rows[..., column] = value

@@ -122,7 +122,13 @@ class MGvM(FrozenValue):
             raise ValueError(f"cov must have shape ({centre.size}, {centre.size}) as mean has {centre.size} numbers")
         W = np.linalg.inv(check.covariance(cov, centre.size))
         W = 0.5 * (W + W.T)
-        size, pull = centre.size // 2, W @ centre
+        with np.errstate(over="ignore", invalid="ignore"):
+            size, pull = centre.size // 2, W @ centre
+        if not np.isfinite(pull).all():
+            raise ValueError(
+                f"mean of up to {np.abs(centre).max():.3g} is so far off, beside cov, that it pulls "
+                "beyond the doubles; such angles are exactly known"
+            )
         return cls(pull[:size] + 1j * pull[size:], *forms.precision_to_natural(W, size))
 
     @classmethod

@@ -91,7 +91,8 @@ class WrappedFamily:
         white, _, inverse_spread, log_scale = _factors(parameters.cov)
         # Log densities 60 nats below a row's largest add 1e-26 of it and are left out.
         dists = (np.array(parameters.mean), white, inverse_spread, log_scale, 60.0)
-        image_log_densities(np.array(x, order="C"), dists, out)
+        # Within a turn: the kernel's own reduction leaves a rest of 10⁸⁴ turns of 10¹⁰⁰, and walks them all.
+        image_log_densities(np.array(wrap(x), order="C"), dists, out)
         return out
 
     def update(self, parameters: WrappedParameters, x: FloatArray, weights: FloatArray) -> WrappedParameters:
@@ -107,7 +108,7 @@ class WrappedFamily:
         """Scatter (K, D, D) of the images around their mean, weights (K,), and means (K, D)."""
         white, root, inverse_spread, _ = _factors(parameters.cov)
         shares = np.where(weights > NEGLIGIBLE, weights, 0.0)
-        rows = np.array(x, order="C")
+        rows = np.array(wrap(x), order="C")
         first, second = image_moments(rows, shares, np.array(parameters.mean), white, inverse_spread)
         total = shares.sum(axis=0)
         centre = first / np.maximum(total, 1e-300)[:, None]
