@@ -411,6 +411,16 @@ def test_narrow_sites(eta):
     assert result.converged
 
 
+def test_marginals_of_two_narrow_modes_are_resolved():
+    sites = np.full((3, 2), [0.0, 1e9], dtype=complex)
+    with pytest.warns(ConvergenceWarning, match="several solutions"):
+        result = expectation_propagation(exponential_kernel(3, 2.0, 0.5), sites)
+    # Two normal peaks half a turn apart, of a curvature of 4e9: of 32,768 equal nodes each had one.
+    np.testing.assert_allclose(
+        result.marginals.entropy(), np.log(2.0) + 0.5 * np.log(2.0 * np.pi * np.e / 4e9), atol=1e-6
+    )
+
+
 def test_too_few_sweeps_warn_with_what_to_try():
     covariance = exponential_kernel(30, 10.0, 0.5)
     sites = chain_sites(np.random.default_rng(12), covariance, 1.0)

@@ -15,7 +15,7 @@ import math
 import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property, partial, reduce
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,6 +34,7 @@ from mgvm._threads import single_thread
 from mgvm._validation import ComplexArray, FloatArray
 from mgvm.circle.base import CircularDistribution
 from mgvm.circle.exponential_family import LARGEST_CONCENTRATION, ExponentialFamily
+from mgvm.circle.graded_nodes import Features, features_of, resolve_density
 from mgvm.circle.grid_density import GridDensity
 from mgvm.circle.gvm import GvM
 from mgvm.inference._gibbs import gibbs
@@ -456,9 +457,10 @@ class Solution(NamedTuple):
         return np.log(np.maximum(weights, 1e-300)) - predictives
 
     def _mixed(self, dists: list[CircularDistribution], weights: list[FloatArray]) -> CircularDistribution:
-        """The mixture on a grid fine enough for the narrowest part, as far as memory goes."""
-        most = int(np.clip(2**26 // self.sites.size, 1024, 2**15))  # 512 MB on all grids together
-        cells = min(max(_cells(dist) for dist in dists), most)
+        """The mixture on a grid fine enough for the narrowest part or, of narrower ones than that, on graded nodes."""
+        cells = max(_cells(dist) for dist in dists)
+        if cells > self._most_cells:
+            return self._on_graded_nodes(dists, weights)
         angles = periodic_grid(cells)
         density = np.zeros((self.sites.size, cells))
         for dist, weight, copy in zip(dists, weights, self.copies, strict=True):
@@ -466,6 +468,23 @@ class Solution(NamedTuple):
         density[self.uniform] = 1.0
         with np.errstate(divide="ignore"):
             return GridDensity(np.log(density))
+
+    @property
+    def _most_cells(self) -> int:
+        return int(np.clip(2**26 // self.sites.size, 1024, 2**15))  # 512 MB on all grids together
+
+    def _on_graded_nodes(self, dists: list[CircularDistribution], weights: list[FloatArray]) -> GridDensity:
+        parts = [
+            (np.log(np.maximum(w, 1e-300)), d, c.turn) for w, d, c in zip(weights, dists, self.copies, strict=True)
+        ]
+
+        def evaluate(rows: np.ndarray, x: FloatArray) -> FloatArray:
+            logs = [w[rows, None] + dist[rows][:, None].logpdf(x - turn[rows, None]) for w, dist, turn in parts]
+            return np.where(self.uniform[rows, None], 0.0, np.logaddexp.reduce(logs))
+
+        found = [(features_of(dist), turn[:, None]) for _, dist, turn in parts]
+        turned = [Features(features.place + turn, features.width) for features, turn in found]
+        return GridDensity(*resolve_density(evaluate, reduce(Features.join, turned)))
 
 
 def _cells(dist: CircularDistribution) -> int:
