@@ -145,6 +145,11 @@ def single_fraction(value: ArrayLike, name: str) -> float:
     return _single(fraction(value, name), name)
 
 
+def single_non_negative(value: ArrayLike, name: str) -> float:
+    """One finite number, not below zero."""
+    return _single(non_negative(value, name), name)
+
+
 def single_positive(value: ArrayLike, name: str) -> float:
     """One finite number above zero."""
     return _single(positive(value, name), name)
@@ -331,7 +336,7 @@ def covariance(value: ArrayLike, dimension: int, name: str = "cov") -> FloatArra
     scale = np.abs(array).max(axis=(-2, -1), initial=0.0, keepdims=True)
     if (np.abs(array - np.swapaxes(array, -1, -2)) > 1e-12 * scale).any():
         raise ValueError(f"{name} must be symmetric; symmetrise it as (C + C.T) / 2 if the difference is rounding")
-    array = 0.5 * (array + np.swapaxes(array, -1, -2))
+    array = 0.5 * array + 0.5 * np.swapaxes(array, -1, -2)  # whose sum would overflow beyond 9e307
     try:
         np.linalg.cholesky(array)
     except np.linalg.LinAlgError:

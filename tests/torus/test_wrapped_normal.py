@@ -577,3 +577,16 @@ class TestBadInput:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             assert dist.logpdf([200.0, 1.0]) < 0
+
+
+@pytest.mark.parametrize("variance", [1e-320, 1e308, 1.5e308])
+def test_variances_whose_products_leave_the_doubles_are_refused(variance):
+    with pytest.raises(ValueError, match="cov must have variances from 1e-300 to 1e300"):
+        MultivariateWrappedNormal([0.0, 0.0], variance * np.array([[1.0, 0.5], [0.5, 1.0]]))
+
+
+@pytest.mark.parametrize("variance", [1e-300, 1e300])
+def test_extreme_variances_are_compared_without_overflow(variance):
+    dist = MultivariateWrappedNormal([0.0, 0.0], variance * np.eye(2))
+    assert dist == MultivariateWrappedNormal([0.0, 0.0], variance * np.eye(2))
+    assert np.isfinite(dist.logpdf([0.0, 0.0]))

@@ -6,7 +6,7 @@ The class stores, checks and answers; EM and growth are in `em`, missing angles 
 from __future__ import annotations
 
 import warnings
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, Self
 
@@ -161,14 +161,15 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
         A `sample_weight` is a number of copies of its row, which need not be whole: the fit is the same as with the row
         repeated.
         """
-        x = self._read(X)
+        goes_on = bool(self.warm_start) and hasattr(self, "family_")
+        x = self._read(X, reset=not goes_on)
         angles = self._in_radians(x)
-        if self.unit != "radians":  # of which the learner warns
+        if not _is_radians(self.unit):  # of which the learner warns
             check.warn_of_units(x, self.unit, X)
         data = _merge_copies(angles, sample_weight)
         _check_settings(self, data)
         rng = check.generator(self.random_state, "random_state")
-        warm = self._mixture() if self.warm_start and hasattr(self, "family_") else None
+        warm = self._mixture() if goes_on else None
         family = self.family_ if warm else _make_family(self, data.dimension)
         size = _read_size(self)
         fits: list[MixtureFit] = []
@@ -254,11 +255,11 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 
     def _in_radians(self, x: FloatArray) -> FloatArray:
         """Rows in the estimator's unit as radians; radians to the last bit as they are."""
-        return x if self.unit == "radians" else to_radians(x, self.unit)
+        return x if _is_radians(self.unit) else to_radians(x, self.unit)
 
     def _in_unit(self, x: FloatArray) -> FloatArray:
         """Radians in the estimator's unit."""
-        return x if self.unit == "radians" else from_radians(x, self.unit)
+        return x if _is_radians(self.unit) else from_radians(x, self.unit)
 
     @single_thread
     def _log_joint(self, X: ArrayLike) -> FloatArray:
@@ -346,6 +347,10 @@ class TorusMixture(DensityMixin, BaseEstimator):  # type: ignore[misc]
 # ---- what the options stand for -------------------------------------------------------------------------------------
 
 
+def _is_radians(unit: Any) -> bool:
+    return isinstance(unit, str) and unit == "radians"
+
+
 def _read_size(model: TorusMixture) -> Size:
     """K, or the largest K and the fraction of rows held out for "auto"."""
     if isinstance(model.n_components, str):
@@ -368,6 +373,11 @@ def _merge_copies(x: FloatArray, sample_weight: ArrayLike | None) -> WeightedRow
     weights = np.bincount(which.ravel(), copies[copies > 0]).astype(float)
     if (weights == 1.0).all():
         return data
+    if weights.sum() < 1e-9:
+        raise ValueError(
+            f"sample_weight sums to {weights.sum():.3g}, and counts copies of rows: there is nothing to learn from; "
+            "scale the weights to a mean of 1"
+        )
     if 2.0 * weights.sum() < weights.size:
         warnings.warn(
             f"sample_weight sums to {weights.sum():.3g} for {weights.size:,} rows, and counts as so many rows: the fit "
@@ -383,15 +393,21 @@ def _check_settings(model: TorusMixture, data: WeightedRows) -> None:
     check.integer(model.n_average, "n_average", minimum=1)
     check.integer(model.max_iter, "max_iter", minimum=1)
     check.single_positive(model.tol, "tol")
-    check.non_negative(model.ridge, "ridge")
-    check.non_negative(model.pseudo_count, "pseudo_count")
+    check.single_non_negative(model.ridge, "ridge")
+    check.single_non_negative(model.pseudo_count, "pseudo_count")
     check.choice(model.component, "component", FAMILIES)
+    check.integer(model.verbose, "verbose")
     size = _read_size(model)
     rows = int(max(data.n_rows, data.weights.sum()))
     if not size.validation_fraction and size.components > rows:
         raise ValueError(
             f"n_components = {size.components} needs as many rows, got n_samples = {rows}; give more rows or "
             "ask for fewer components"
+        )
+    if data.n_rows > 1 and round(size.validation_fraction * data.n_rows) >= data.n_rows:
+        raise ValueError(
+            f"validation_fraction = {size.validation_fraction:g} leaves none of {data.n_rows} rows "
+            "to learn from; lower it"
         )
     if size.validation_fraction and rows < 2:
         raise ValueError(
@@ -443,6 +459,8 @@ def _read_angle_order(value: Sequence[int] | None, dimension: int) -> tuple[int,
     """The columns in the order of directed components."""
     if value is None:
         return tuple(range(dimension))
+    if not isinstance(value, Iterable):
+        raise TypeError(f"angle_order must be a sequence of the columns 0 to {dimension - 1}, got {value!r}")
     order = tuple(check.integer(item, "angle_order") for item in value)
     if sorted(order) != list(range(dimension)):
         raise ValueError(

@@ -194,7 +194,7 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         options = EMOptions(
             check.integer(self.max_iter, "max_iter", minimum=1),
             check.single_positive(self.tol, "tol"),
-            int(self.verbose),
+            check.integer(self.verbose, "verbose"),
         )
         with single_thread:
             if variational:
@@ -220,7 +220,8 @@ class CircularPCA(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
             begin, components = JOINT_PRIORS[self.prior_]
             if self.n_prior_components is not None:
                 components = check.integer(self.n_prior_components, "n_prior_components", minimum=1)
-            background = check.single_fraction(self.background, "background") if self.background != 0 else 0.0
+            share = check.single_non_negative(self.background, "background")
+            background = check.single_fraction(share, "background") if share else 0.0
             modes = posterior_moments(data.some, found.parameters, engine).mode
             prior = begin(data.some, found.parameters, engine, modes, components, background)
             found = em.run(data.rows, engine, found.parameters._replace(prior=prior), structure, options)
@@ -400,7 +401,7 @@ def _read_structure(
     mask = np.ones((columns, 2 * size + 1), dtype=bool)
     mask[:, -1] = offset
     if structure is not None:
-        given = np.asarray(structure)
+        given = _read_mask(structure)
         if given.shape != (columns, size) or given.dtype != bool:
             raise ValueError(
                 "a mask must be a Boolean array with a row for every column and a column for every angle, "
@@ -408,6 +409,14 @@ def _read_structure(
             )
         mask[:, :-1] = np.concatenate([given, given], axis=1)
     return MaskedMap(mask), None
+
+
+def _read_mask(structure: Any) -> np.ndarray:
+    """An array of whatever type; of rows of different lengths one of objects, which is no mask."""
+    try:
+        return np.asarray(structure)
+    except ValueError:
+        return np.asarray(structure, dtype=object)
 
 
 def _read_prior(model: CircularPCA, Y: FloatArray, *, rigid: bool, complete: bool) -> str:
@@ -429,7 +438,8 @@ def choose_prior(model: CircularPCA, Y: FloatArray) -> str:
 
     def score(name: str) -> float:
         """Held-out log-likelihood, nats a row, of a point estimate of at most 60 iterations."""
-        trial = clone(model).set_params(prior=name, method="point", verbose=0, max_iter=min(60, int(model.max_iter)))
+        steps = min(60, check.integer(model.max_iter, "max_iter", minimum=1))
+        trial = clone(model).set_params(prior=name, method="point", verbose=0, max_iter=steps)
         with warnings.catch_warnings():
             # What the data lack is said once, by the fit that follows.
             warnings.simplefilter("ignore")

@@ -14,7 +14,7 @@ minimum spanning tree of these costs.
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, Self
 
@@ -248,6 +248,29 @@ def fit_plane(apart: FloatArray) -> tuple[FloatArray, FloatArray]:
 FIXED = ("common", "own", "origin")
 
 
+def _whole_numbers(values: Sequence[int], name: str) -> tuple[int, ...]:
+    if not isinstance(values, Iterable):
+        raise TypeError(f"{name} must have a whole number for each marker, got {values!r}; {name}=[{values!r}] say")
+    return tuple(check.integer(value, f"{name}[{marker}]") for marker, value in enumerate(values))
+
+
+def _check_dimension(dimension: int) -> int:
+    number = check.integer(dimension, "dimension")
+    if number not in (2, 3):
+        raise ValueError(f"dimension must be 2 or 3, got {number}")
+    return number
+
+
+def _in_unit(Y: FloatArray) -> tuple[FloatArray, float]:
+    """Coordinates of a size near one, and their unit: fourth powers of lengths would leave the doubles.
+
+    The unit is a power of two, so that nothing is rounded.
+    """
+    size = float(np.nanmax(np.abs(Y), initial=0.0))
+    unit = 2.0 ** int(np.log2(size)) if size > 0.0 else 1.0
+    return Y / unit, unit
+
+
 @dataclass(frozen=True)
 class KinematicTree:
     """Markers with coordinates (x₁, y₁, x₂, y₂, …), or (x₁, y₁, z₁, …), on rigid links.
@@ -281,14 +304,13 @@ class KinematicTree:
     fixed: str = "common"
 
     def __post_init__(self) -> None:
-        parents = tuple(int(parent) for parent in self.parents)
-        hidden = tuple(int(number) for number in self.hidden) or (0,) * len(parents)
+        parents = _whole_numbers(self.parents, "parents")
+        hidden = _whole_numbers(self.hidden, "hidden") or (0,) * len(parents)
         if not parents:
             raise ValueError("parents must name the parent of one marker at least")
         if len(hidden) != len(parents) or min(hidden) < 0:
             raise ValueError(f"hidden must have a number >= 0 for each of {len(parents)} markers, got {self.hidden}")
-        if self.dimension not in (2, 3):
-            raise ValueError(f"dimension must be 2 or 3, got {self.dimension!r}")
+        _check_dimension(self.dimension)
         check.choice(self.fixed, "fixed", FIXED)
         for marker, parent in enumerate(parents):
             if not -1 <= parent < len(parents):
@@ -360,7 +382,8 @@ class KinematicTree:
 
     def start(self, Y: FloatArray, *, offset: bool = True, warn: bool = True) -> FloatArray:
         """W from the vectors between markers: their mean squares, free of noise, and the centres of roots."""
-        markers = Y.reshape(len(Y), -1, self.dimension)
+        rows, unit = _in_unit(self._rows(Y))
+        markers = rows.reshape(len(rows), -1, self.dimension)
         centres = self._centres(markers, offset=offset)
         out = np.zeros((len(self.parents), self.dimension, 2 * self.n_angles + 1))
         for marker, parent in enumerate(self.parents):
@@ -371,14 +394,25 @@ class KinematicTree:
             if parent < 0:
                 turning[:, -1] += centres[marker]
             out[self._beyond(marker)] += turning
-        return out.reshape(self.n_columns, -1)
+        return unit * out.reshape(self.n_columns, -1)
+
+    def _rows(self, Y: FloatArray) -> FloatArray:
+        """Rows with the columns of all markers, NaN where missing."""
+        rows = check.finite_or_nan(Y, "Y")
+        if rows.ndim != 2 or rows.shape[1] != self.n_columns or not len(rows):
+            raise ValueError(
+                f"Y must have shape (n, {self.n_columns}) with n >= 1, {self.dimension} columns for each of the "
+                f"{len(self.parents)} markers, got {rows.shape}"
+            )
+        return rows
 
     def is_rigid(self, Y: FloatArray, *, offset: bool = True, slack: float = 0.04) -> bool:
         """Whether one variance of noise explains how lengths vary, but for a share `slack`; hidden joints are free.
 
         Columns vary by the noise at least, in any direction: more than their least principal variance it cannot be.
         """
-        markers = np.asarray(Y, dtype=np.float64).reshape(len(Y), -1, self.dimension)
+        Y, _ = _in_unit(self._rows(Y))
+        markers = Y.reshape(len(Y), -1, self.dimension)
         centres = self._centres(markers, offset=offset)
         found = []
         for marker, parent in enumerate(self.parents):
@@ -388,7 +422,7 @@ class KinematicTree:
                 if not is_link(variance, square, self.dimension):
                     return False
                 found.append((variance if parent < 0 else 0.5 * variance, square))
-        rows = drop_incomplete(np.asarray(Y, dtype=np.float64))
+        rows = drop_incomplete(Y)
         if not found or len(rows) <= rows.shape[1]:
             return False
         noise = min(variance for variance, _ in found)
@@ -461,8 +495,9 @@ class KinematicTree:
         offset : bool
             Whether fixed points other than the origin are allowed.
         """
-        rows = np.asarray(Y, dtype=np.float64)
-        if rows.ndim != 2 or rows.shape[1] % dimension or rows.shape[1] // dimension > n_angles:
+        dimension, n_angles = _check_dimension(dimension), check.integer(n_angles, "n_angles", minimum=1)
+        rows, _ = _in_unit(check.finite_or_nan(Y, "Y"))
+        if rows.ndim != 2 or not rows.size or rows.shape[1] % dimension or rows.shape[1] // dimension > n_angles:
             raise ValueError(
                 f"a tree needs {dimension} columns a marker, and an angle a marker at least; got data of shape "
                 f"{rows.shape} and {n_angles} angles"

@@ -5,10 +5,12 @@ An angle along a straight axis: its unit, the turn that is drawn, and the names 
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import warnings
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
@@ -74,11 +76,40 @@ SCALES = {
 }
 
 
-def scale_of(unit: str) -> Scale:
+def scale_of(unit: Any) -> Scale:
     """The scale of that name, or of a turn of that length."""
-    if unit.replace(".", "", 1).isdigit():
+    if isinstance(unit, str) and unit.replace(".", "", 1).isdecimal() and float(unit) > 0.0:
         return Scale(float(unit), 0.5 * float(unit), lambda quarter: f"{0.25 * float(unit) * (quarter % 4):g}")
     return SCALES[check.choice(unit, "unit", SCALES)]
+
+
+def falling_shares(masses: Sequence[float] | ArrayLike) -> FloatArray:
+    """Shares of the mass, at least one, the largest first."""
+    shares = np.sort(np.ravel(check.fraction(masses, "masses")))[::-1]
+    if not shares.size:
+        raise ValueError("masses is empty; give at least one share of the mass, masses=[0.9] say")
+    return shares
+
+
+def warn_of_narrow(density: FloatArray, cure: str, axes: tuple[int, ...]) -> None:
+    """Warn of densities on equal steps of whole turns along `axes` whose peaks fall between the steps.
+
+    Sums of a periodic function converge faster than any power of the step once it is resolved: every second point then
+    makes the same sum.
+    """
+    if not np.isfinite(density).all():
+        raise ValueError(f"the density is not finite at all points of the grid; {cure}")
+    every = tuple(slice(None, None, 2) if axis in axes else slice(None) for axis in range(density.ndim))
+    whole, half = density.mean(axis=axes), density[every].mean(axis=axes)
+    missed = ~(np.abs(half - whole) <= 0.05 * whole) | (whole == 0.0)
+    if missed.any():
+        which = f"{int(missed.sum())} of {missed.size} densities are" if missed.size > 1 else "the density is"
+        warnings.warn(
+            f"{which} too narrow for the grid that is drawn, which misses peaks or shows them at a wrong height; "
+            f"{cure}",
+            UserWarning,
+            stacklevel=3,
+        )
 
 
 def polar_axes(ax: Axes | None) -> PolarAxes:

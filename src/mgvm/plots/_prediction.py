@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import BLUE, SEEN, SHADES, VERMILION, flat_axes, scale_of
+from mgvm.plots._axes import BLUE, SEEN, SHADES, VERMILION, falling_shares, flat_axes, scale_of, warn_of_narrow
 from mgvm.plots._circle import circular_density, rose
 
 if TYPE_CHECKING:
@@ -76,7 +76,7 @@ def arcs(
     >>> len(wide.get_segments()), len(needles.get_segments())
     (2, 2)
     """
-    shares = np.sort(check.fraction(list(masses), "masses"))[::-1]
+    shares = falling_shares(masses)
     size = check.single_positive(radius, "radius")
     places = _places(dist, x, y)
     sets = [np.asarray(dist.interval(float(share))).reshape(len(places), -1, 2) for share in shares]
@@ -215,6 +215,7 @@ def predictive_density(
     seen = None if observed is None else _observed(observed)
     places = scale.middle + scale.turn * (np.arange(count * steps + 1) / steps - 0.5 * count)
     density = np.asarray(dist[:, None].pdf(scale.angle(places[:steps])))
+    warn_of_narrow(density, "raise points, or draw arcs of its intervals instead", (1,))
     shades = density[:, np.arange(places.size) % steps]
     ax = flat_axes(ax)
     options = {"cmap": SHADES, "vmin": 0.0, "shading": "nearest", "rasterized": True, **mesh_options}
@@ -304,9 +305,9 @@ def roses_on_map(
     >>> len(roses)
     3
     """
-    sets = [np.ravel(check.angle_data(part, f"angles[{k}]")) for k, part in enumerate(angles)]
-    if not sets:
-        raise ValueError("angles is empty; give a set of angles for each place, at least one")
+    if dress is not None and not callable(dress):
+        raise TypeError(f"dress must be a function of polar axes, as dial or compass, got {type(dress).__name__}")
+    sets = _sets(angles)
     places = _pairs(x, y, len(sets), "sets of angles")
     centres = places if at is None else _centres(at, len(sets))
     diameter = check.single_positive(size, "size")
@@ -337,6 +338,19 @@ def roses_on_map(
         inset.set_rmax(rim)
         inset.set_yticks([])
     return roses
+
+
+def _sets(angles: Any) -> list[FloatArray]:
+    """The angles of each place, a row each."""
+    if isinstance(angles, str) or not isinstance(angles, Iterable) or hasattr(angles, "columns"):
+        raise TypeError(
+            f"angles must be a sequence with a set of angles for each place, got {type(angles).__name__}; of a "
+            "DataFrame with a column for each place: [frame[name] for name in frame]"
+        )
+    sets = [np.ravel(check.angle_data(part, f"angles[{k}]")) for k, part in enumerate(angles)]
+    if not sets:
+        raise ValueError("angles is empty; give a set of angles for each place, at least one")
+    return sets
 
 
 def _pairs(x: ArrayLike, y: ArrayLike, count: int, what: str) -> FloatArray:

@@ -236,6 +236,8 @@ def doughnut(
     '3d'
     """
     place = _ring if surface is None else surface
+    if not callable(place):
+        raise TypeError(f"surface must be a function of angles (n, 2) to points (n, 3), got {type(surface).__name__}")
     seen = None if angles is None else _matrix(check.angle_data(angles, "angles"), "angles", 2)
     space = None if rows is None else _matrix(check.finite(rows, "rows"), "rows", 3)
     steps = check.integer(points, "points", minimum=8)

@@ -15,7 +15,18 @@ from mgvm import _validation as check
 from mgvm._frames import column_names
 from mgvm._validation import FloatArray, Seed
 from mgvm.circle.highest_density import grid_levels
-from mgvm.plots._axes import BLUE, PALE, SEEN, SHADES, Scale, flat_axes, new_figure, scale_of
+from mgvm.plots._axes import (
+    BLUE,
+    PALE,
+    SEEN,
+    SHADES,
+    Scale,
+    falling_shares,
+    flat_axes,
+    new_figure,
+    scale_of,
+    warn_of_narrow,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -66,7 +77,7 @@ def torus_density(
     >>> len(regions.levels)  # the two densities that bound the regions, and the highest of all
     3
     """
-    shares = np.sort(check.fraction(list(masses), "masses"))[::-1]
+    shares = falling_shares(masses)
     scale = scale_of(unit)
     axis = grid_axis(scale, check.integer(points, "points", minimum=8))
     density = on_grid(dist, scale.angle(axis[:-1]))
@@ -107,7 +118,12 @@ def on_grid(dist: Any, angles: FloatArray) -> FloatArray:
             "distribution must be a single distribution of two angles, "
             f"its log density of {len(pairs)} points has shape {values.shape}"
         )
-    return np.exp(values).reshape(angles.size, angles.size)
+    density = np.exp(values).reshape(angles.size, angles.size)
+    cure = "give more points where the plot has them, or draw a sample with torus_scatter"
+    if not density.any():
+        raise ValueError(f"the density is zero on the whole grid: it is too narrow for it; {cure}")
+    warn_of_narrow(density, cure, (0, 1))
+    return density
 
 
 def _thresholds(density: FloatArray, shares: FloatArray) -> FloatArray:
@@ -179,7 +195,8 @@ def smooth_density(angles: FloatArray, points: int, width: float | None = None) 
     Σ_k |φ_k|² w_k² - 2 (n |φ_k|² - 1) w_k / (n - 1).
     """
     count, dimension = angles.shape
-    cells = np.floor((angles + np.pi) * (points / (2.0 * np.pi)) + 0.5).astype(np.int64) % points
+    turns = np.mod(angles / (2.0 * np.pi) + 0.5, 1.0)  # first: cells of huge angles are beyond the integers
+    cells = np.floor(turns * points + 0.5).astype(np.int64) % points
     histogram = np.zeros((points,) * dimension)
     np.add.at(histogram, tuple(cells.T), 1.0 / count)
     coefficients = np.fft.fftn(histogram)
@@ -254,7 +271,7 @@ def torus_pairs(
     >>> panels.shape, panels[2, 0].get_xlabel(), panels[2, 0].get_ylabel()
     ((3, 3), 'hip', 'ankle')
     """
-    shares = np.sort(check.fraction(list(masses), "masses"))[::-1]
+    shares = falling_shares(masses)
     scale, count = scale_of(unit), check.integer(bins, "bins", minimum=1)
     source = check.generator(rng)
     data = None if angles is None else check.angle_data_or_nan(angles, "angles")
@@ -266,6 +283,10 @@ def torus_pairs(
     own = column_names(angles) or getattr(dist, "names", None) or getattr(dist, "feature_names_in_", None)
     labels = _names(own if names is None else names, size)
     figure = new_figure((2.1 * size, 2.1 * size)) if fig is None else fig
+    if not hasattr(figure, "subplots"):
+        raise TypeError(
+            f"fig must be a matplotlib figure or subfigure, got {type(fig).__name__}; make it with plt.figure()"
+        )
     panels = figure.subplots(size, size, squeeze=False)
     margins = _Margins(dist, draws if draws is not None else rows, scale, size)
     most = 2000  # points of a panel; more are a blot

@@ -96,6 +96,14 @@ class MultivariateWrappedNormal(FrozenValue):
             raise ValueError(
                 f"cov must have shape ({centre.size}, {centre.size}), got {spread.shape}; make a distribution each"
             )
+        variances = np.diagonal(spread)
+        # Products of variances and turns over standard deviations stay within the doubles.
+        outside = ~((variances >= 1e-300) & (variances <= 1e300))
+        if outside.any():
+            raise ValueError(
+                f"cov must have variances from 1e-300 to 1e300, got {variances[outside][0]:.3g}, whose products leave "
+                "the doubles; an angle of variance 1e3 is uniform already, one of 1e-30 exactly known"
+            )
         self._set(mean=centre, cov=spread)
 
     def __eq__(self, other: object) -> bool:
@@ -103,7 +111,8 @@ class MultivariateWrappedNormal(FrozenValue):
             return NotImplemented
         if self.dimension != other.dimension:
             return False
-        scale = np.sqrt(np.outer(np.diagonal(self.cov), np.diagonal(self.cov)))
+        spread = np.sqrt(np.diagonal(self.cov))
+        scale = np.outer(spread, spread)
         return bool(
             (np.abs(wrap(self.mean - other.mean)) <= 1e-12).all()
             and (np.abs(self.cov - other.cov) <= 1e-12 * scale).all()
