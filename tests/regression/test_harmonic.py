@@ -11,6 +11,7 @@ from sklearn.utils.estimator_checks import check_estimator
 
 from mgvm import GvM, HarmonicGPRegressor, VonMises
 from mgvm.datasets import load_wind_nyc
+from mgvm.regression import harmonic
 from mgvm.regression.engines import harmonic as engine
 from mgvm.regression.engines.harmonic import Design, HarmonicSettings, Statistics
 from mgvm.regression.harmonic import _Candidate, _Data, _Learner, scale_matrix
@@ -544,3 +545,16 @@ def test_a_warm_start_refines_and_looks_at_higher_orders():
     cold = HarmonicGPRegressor().fit(x[:500], y[:500])
     assert model.log_density(x[500:], y[500:]).mean() > cold.log_density(x[500:], y[500:]).mean() - 0.02
     assert model.set_params(order=2).fit(x[:300], y[:300]).order_ == 2
+
+
+def test_a_warm_start_from_many_inputs_keeps_the_order(monkeypatch):
+    X, y = curve(120)
+    model = HarmonicGPRegressor(KERNEL, warm_start=True).fit(X[:80], y[:80])
+    again = clone(model)
+    again.__dict__.update(model.__dict__)
+    model.fit(X, y)
+    assert {name.partition(",")[0] for name, _ in model.candidates_} > {f"order {again.order_}"}
+    monkeypatch.setattr(harmonic, "SETTINGS", harmonic.HarmonicSearchSettings(refine=80))
+    again.fit(X, y)
+    assert again.candidates_ == []
+    assert again.order_ == 1

@@ -122,7 +122,7 @@ class HarmonicGPRegressor(BaseCircularRegressor):
         Of folds, parts and inducing inputs.
     warm_start : bool
         Begin where the last fit has ended, with its kernel and order: learn from a few hundred inputs, then refine on
-        all of them. With order="auto" higher orders are looked at, which more inputs support.
+        all of them. With order="auto" higher orders are looked at, which more inputs support, unless it had 2,000.
     verbose : int
         1 prints progress every other second, 2 every candidate.
     unit : {"radians", "degrees", "compass", "hours"}
@@ -625,6 +625,8 @@ class _Search:
         self.orders = self._orders(model.order)
         warm = model.warm_start and hasattr(model, "_posteriors") and not self.gram
         self.last: HarmonicPosterior | None = model._posteriors[0][1] if warm else None
+        if self.last is not None and model.n_inputs_ >= SETTINGS.refine:  # more inputs will not tell more of the order
+            self.orders = tuple(t for t in self.orders if t == self.last.order) or self.orders
         self.kernels = self._kernels(model.kernel if self.last is None else self.last.kernel)
         self._say = ProgressLines("HarmonicGPRegressor", model.verbose)
 
