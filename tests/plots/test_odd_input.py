@@ -89,8 +89,10 @@ def test_a_curve_without_quantiles_warns_where_it_misses_the_peak():
 
 
 def test_densities_between_the_points_of_a_grid_are_told():
-    with pytest.warns(UserWarning, match="1 of 2 densities are too narrow for the grid .* raise points"):
-        plots.predictive_density(VonMises([0.0, 0.3001], [5.0, 1e6]), [0.0, 1.0], flat())
+    mesh = plots.predictive_density(VonMises([0.0, 0.3001, np.pi], [5.0, 1e6, 1e9]), [0.0, 1.0, 2.0], flat(), turns=1)
+    shades = np.asarray(mesh.get_array())[:-1]  # the last row is the first, a turn on
+    np.testing.assert_allclose(shades.mean(axis=0) * 2.0 * np.pi, 1.0, rtol=1e-3)
+    assert shades[0, 2] == pytest.approx(180.0 / np.pi, rel=1e-3)  # all mass within the step at half a turn
     narrow = MultivariateWrappedNormal([0.1, 0.2], 1e-4 * np.eye(2))
     with pytest.warns(UserWarning, match="the density is too narrow for the grid"):
         plots.torus_density(narrow, flat())

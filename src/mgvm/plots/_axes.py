@@ -91,17 +91,22 @@ def falling_shares(masses: Sequence[float] | ArrayLike) -> FloatArray:
     return shares
 
 
-def warn_of_narrow(density: FloatArray, cure: str, axes: tuple[int, ...]) -> None:
-    """Warn of densities on equal steps of whole turns along `axes` whose peaks fall between the steps.
+def find_narrow(density: FloatArray, axes: tuple[int, ...]) -> np.ndarray:
+    """Which densities on equal steps of whole turns along `axes` have peaks between the steps.
 
     Sums of a periodic function converge faster than any power of the step once it is resolved: every second point then
     makes the same sum.
     """
-    if not np.isfinite(density).all():
-        raise ValueError(f"the density is not finite at all points of the grid; {cure}")
     every = tuple(slice(None, None, 2) if axis in axes else slice(None) for axis in range(density.ndim))
     whole, half = density.mean(axis=axes), density[every].mean(axis=axes)
-    missed = ~(np.abs(half - whole) <= 0.05 * whole) | (whole == 0.0)
+    return np.asarray(~(np.abs(half - whole) <= 0.05 * whole) | (whole == 0.0))
+
+
+def warn_of_narrow(density: FloatArray, cure: str, axes: tuple[int, ...]) -> None:
+    """Warn of densities on equal steps of whole turns along `axes` whose peaks fall between the steps."""
+    if not np.isfinite(density).all():
+        raise ValueError(f"the density is not finite at all points of the grid; {cure}")
+    missed = find_narrow(density, axes)
     if missed.any():
         which = f"{int(missed.sum())} of {missed.size} densities are" if missed.size > 1 else "the density is"
         warnings.warn(

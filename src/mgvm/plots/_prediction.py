@@ -10,7 +10,18 @@ from numpy.typing import ArrayLike, NDArray
 
 from mgvm import _validation as check
 from mgvm._validation import FloatArray
-from mgvm.plots._axes import BLUE, SEEN, SHADES, VERMILION, falling_shares, flat_axes, scale_of, warn_of_narrow
+from mgvm.angles import wrap
+from mgvm.plots._axes import (
+    BLUE,
+    SEEN,
+    SHADES,
+    VERMILION,
+    falling_shares,
+    find_narrow,
+    flat_axes,
+    scale_of,
+    warn_of_narrow,
+)
 from mgvm.plots._circle import circular_density, rose
 
 if TYPE_CHECKING:
@@ -180,7 +191,7 @@ def predictive_density(
         Of the angle on the axes. The density is per radian. The bearings of "compass" are those of
         ``mgvm.angles.to_compass``.
     points : int, default 360
-        Angles in a turn.
+        Angles in a turn; of densities narrower than their distance, shades are means between them.
     **mesh_options
         Handed to ``Axes.pcolormesh``: cmap, vmin, vmax and so on.
 
@@ -214,8 +225,7 @@ def predictive_density(
     steps = check.integer(points, "points", minimum=8)
     seen = None if observed is None else _observed(observed)
     places = scale.middle + scale.turn * (np.arange(count * steps + 1) / steps - 0.5 * count)
-    density = np.asarray(dist[:, None].pdf(scale.angle(places[:steps])))
-    warn_of_narrow(density, "raise points, or draw arcs of its intervals instead", (1,))
+    density = _resolved_density(dist, scale.angle(places[:steps]))
     shades = density[:, np.arange(places.size) % steps]
     ax = flat_axes(ax)
     options = {"cmap": SHADES, "vmin": 0.0, "shading": "nearest", "rasterized": True, **mesh_options}
@@ -229,6 +239,20 @@ def predictive_density(
     ax.set_ylim(places[0], places[-1])
     ax.set_xlim(inputs[0], inputs[-1])
     return drawn
+
+
+def _resolved_density(dist: CircularDistribution, angles: FloatArray) -> FloatArray:
+    """Densities (distributions, angles) at equal steps of a turn; means over the steps where peaks are narrower."""
+    density = np.asarray(dist[:, None].pdf(angles))
+    narrow = find_narrow(density, (1,)) & np.isfinite(density).all(axis=1)
+    if narrow.any() and hasattr(dist, "cdf"):
+        half = np.pi / angles.size
+        lower, upper = wrap(angles - half), wrap(angles + half)
+        some = dist[narrow][:, None]
+        density[narrow] = (some.cdf(upper) - some.cdf(lower) + (upper < lower)) / (2.0 * half)
+    else:
+        warn_of_narrow(density, "raise points, or draw arcs of its intervals instead", (1,))
+    return density
 
 
 def _observed(observed: Any) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
